@@ -7,20 +7,19 @@ cannot do a thing is an answer, and no finding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 import contextlib
 import json
 from typing import Any
 
-from .shared.hlo.compile_options import Partitioner
 from .shared.sharding.text import parse_sharding
 from .case import Case, NotApplicable
 from .context import Context
-from .pjrt import artifacts, executable, formats, structs
-from .pjrt.client import Client, failed_buffer
+from .pjrt import executable, formats, structs
+from .pjrt.client import Client, describe, pending_buffer
+from .pjrt.executable import Loaded
 from .pjrt.formats import Format
 from .pjrt.graph import elementwise
-from .pjrt.buffer import destroy, floats
 from .pjrt.programs import HLO, MLIR, Program
 from .pjrt.sdy_programs import with_attributes, with_dialect
 from .pjrt.table import LoadError, MissingError, PjrtError, pointers, text
@@ -86,10 +85,7 @@ def _platform_version(client: Client) -> str:
 
 
 def _kind(client: Client) -> str:
-  description = client.table.call(
-      'Device_GetDescription', device=client.devices[0]).device_description
-  answer = client.table.call(
-      'DeviceDescription_Kind', device_description=description)
+  answer = describe(client.table, client.devices[0], 'Kind')
   return text(answer.device_kind, answer.device_kind_size)
 
 
@@ -106,29 +102,30 @@ def _memory_kinds(client: Client) -> list[str]:
 def _takes(context: Context, form: Format) -> Any:
   """True, or the compiler's words to a sum in that format."""
   client = context.kept_client()
-  error = formats.refusal(form, client.ids[:1],
-                          lambda program: client.compile(program).destroy())
-  return True if error is None else _words(error)
+  program = elementwise((_COUNT,)).program(form.name, client.ids[:1])
+  try:
+    client.compile(form.written(program))
+    return True
+  except PjrtError as e:
+    return _words(e)
 
 
 def _artifacts(context: Context) -> Found:
-  if not artifacts.can_write():
-    return {'artifacts': 'not measured: jaxlib is not installed'}
-  return {
-      'artifacts': {
-          version: _takes(context, Format(MLIR, version))
-          for version in artifacts.versions()
-      }
-  }
+  answers: Any = 'not measured: jaxlib is not installed'
+  if formats.can_write_artifacts():
+    answers = {
+        form.artifact_version: _takes(context, form)
+        for form in formats.artifacts()
+    }
+  return {'artifacts': answers}
 
 
 def _format(context: Context) -> Found:
   """The program format of the cases, and the version of StableHLO, or None."""
   known = context.capabilities
   read = [] if known.get('mlir') is True else _artifacts_read(known)
-  form = HLO if known.get('hlo') is True else None
-  if form is None and _takes_mlir(known):
-    form = MLIR
+  form = (
+      HLO if known.get('hlo') is True else MLIR if _takes_mlir(known) else None)
   return {'format': form, 'artifact_version': read[0] if read else None}
 
 
@@ -143,19 +140,13 @@ def _artifacts_read(known: Mapping[str, Any]) -> list[str]:
   return [version for version, answer in answers.items() if answer is True]
 
 
-@contextlib.contextmanager
-def _compiled(context: Context) -> Iterator[int]:
-  """The executable of a sum."""
-  client = context.kept_client()
-  loaded = client.compile(context.program(elementwise((_COUNT,)), client))
-  with loaded.executable() as compiled:
-    yield compiled
-  loaded.destroy()
+def _sum(context: Context, donated: bool = False) -> Loaded:
+  return context.kept_client().compile(elementwise((_COUNT,), donated=donated))
 
 
 def _executables(context: Context) -> Found:
   table = context.table
-  with _compiled(context) as address:
+  with _sum(context).executable() as address:
     program = _answer(executable.optimized_program, table, address)
     cost = _answer(table.call, 'Executable_GetCostAnalysis', executable=address)
     memory = _answer(
@@ -168,74 +159,53 @@ def _executables(context: Context) -> Found:
     }
 
 
-def _donation(context: Context) -> Found:
-  client = context.kept_client()
-  loaded = client.compile(
-      context.program(elementwise((_COUNT,), donated=True), client))
-  left, right = client.put(_numbers()), client.put(_numbers())
-  (result,), = loaded.execute([[left, right]])
-  deleted = left.deleted
-  destroy((left, right, result))
-  loaded.destroy()
-  return {'donation': deleted}
+def _donation(context: Context) -> bool:
+  loaded = _sum(context, donated=True)
+  left, right = (loaded.client.put_floats(range(_COUNT)) for _ in range(2))
+  loaded.execute([[left, right]])
+  return left.deleted
 
 
-def _asynchronous_errors(context: Context) -> Found:
+def _asynchronous_errors(context: Context) -> Any:
   """The way an execution reports that an input of it never came."""
+  loaded = _sum(context)
+  right = loaded.client.put_floats(range(_COUNT))
+  with pending_buffer(loaded.client, _COUNT) as (left, fail):
+    fail()
+    how: Any = 'by the status of Execute'
+    with contextlib.suppress(PjrtError):
+      execution = loaded.start([[left, right]])
+      how = 'by the completion event'
+      execution.wait()
+      how = False
+  return how
+
+
+def _partitioned(context: Context, make: Callable[[Context, Client],
+                                                  Program]) -> bool:
+  """Compiles a program for all devices."""
   client = context.kept_client()
-  loaded = client.compile(context.program(elementwise((_COUNT,)), client))
-  right = client.put(_numbers())
-  with failed_buffer(client, _COUNT) as left:
-    how = _told_by(lambda: loaded.start([[left, right]]))
-  right.destroy()
-  loaded.destroy()
-  return {'asynchronous_errors': how}
-
-
-def _told_by(start: Callable[[], Any]) -> Any:
-  try:
-    execution = start()
-  except PjrtError:
-    return 'by the status of Execute'
-  try:
-    execution.wait()
-    return False
-  except PjrtError:
-    return 'by the completion event'
-  finally:
-    execution.destroy()
-
-
-def _partitioned(
-    name: str, make: Callable[[Context, Client],
-                              Program]) -> Callable[..., Found]:
-  """A probe of a program for all devices."""
-
-  def probe(context: Context) -> Found:
-    client = context.kept_client()
-    if len(client.ids) < 2:
-      raise NotApplicable('there is one device')
-    client.compile(make(context, client)).destroy()
-    return {name: True}
-
-  return probe
+  if len(client.ids) < 2:
+    raise NotApplicable('there is one device')
+  client.compile(make(context, client))
+  return True
 
 
 def _gspmd(context: Context, client: Client) -> Program:
   count = len(client.ids)
   split = parse_sharding(f'{{devices=[{count}]<=[{count}]}}')
-  graph = elementwise((count,), shardings=(split, split, split))
-  return graph.program(context.format, client.ids, Partitioner.GSPMD)
+  return client.program(
+      elementwise((count,), shardings=(split,) * 3), client.ids)
 
 
 def _shardy_attributes(context: Context, client: Client) -> Program:
-  return with_attributes(len(client.ids), context.format, client.ids)
+  return with_attributes(context.capabilities['format'], client.ids)
 
 
 def _shardy_dialect(context: Context, client: Client) -> Program:
   if not _takes_mlir(context.capabilities):
     raise NotApplicable('the plugin does not take MLIR')
-  return with_dialect(len(client.ids), client.ids)
+  return with_dialect(client.ids)
 
 
 def _words(error: Exception) -> str:
@@ -250,28 +220,38 @@ def _answer(call: Callable[..., Any], *args: Any, **values: Any) -> Any:
     return None
 
 
-def _numbers() -> Any:
-  return floats(range(_COUNT))
-
-
-# In this order: later ones look at what earlier ones have found.
-_PROBES: Mapping[str, Callable[[Context], Found]] = {
-    'table': _table,
-    'devices': _devices,
-    'hlo': lambda context: dict(hlo=_takes(context, Format(HLO))),
-    'mlir': lambda context: dict(mlir=_takes(context, Format(MLIR))),
-    'artifacts': _artifacts,
-    'format': _format,
-    'executables': _executables,
-    'donation': _donation,
-    'asynchronous_errors': _asynchronous_errors,
-    'gspmd': _partitioned('gspmd', _gspmd),
-    'shardy_attributes': _partitioned('shardy_attributes', _shardy_attributes),
-    'shardy_dialect': _partitioned('shardy_dialect', _shardy_dialect),
+# In this order: later ones look at what earlier ones have found. What is no
+# mapping is the capability by the name of the probe.
+_PROBES: Mapping[str, Callable[[Context], Any]] = {
+    'table':
+        _table,
+    'devices':
+        _devices,
+    'hlo':
+        lambda context: _takes(context, Format(HLO)),
+    'mlir':
+        lambda context: _takes(context, Format(MLIR)),
+    'artifacts':
+        _artifacts,
+    'format':
+        _format,
+    'executables':
+        _executables,
+    'donation':
+        _donation,
+    'asynchronous_errors':
+        _asynchronous_errors,
+    'gspmd':
+        lambda context: _partitioned(context, _gspmd),
+    'shardy_attributes':
+        lambda context: _partitioned(context, _shardy_attributes),
+    'shardy_dialect':
+        lambda context: _partitioned(context, _shardy_dialect),
 }
 
-# What needs no device.
+# What needs no device, and what no program.
 _FIRST = ('table', 'devices')
+_BEFORE_PROGRAMS = (*_FIRST, 'hlo', 'mlir', 'artifacts', 'format')
 
 
 def measure(context: Context, part: str) -> str:
@@ -283,8 +263,11 @@ def measure(context: Context, part: str) -> str:
   before = context.capabilities
   if part not in _FIRST and not before.get('devices'):
     raise NotApplicable('there is no device')
+  if part not in _BEFORE_PROGRAMS and not before.get('format'):
+    raise NotApplicable('it takes programs neither in HLO nor in MLIR')
   try:
-    facts = _PROBES[part](context)
+    answer = _PROBES[part](context)
+    facts = answer if isinstance(answer, dict) else {part: answer}
   except LoadError as e:
     facts = {'start_error': str(e)}
   except (MissingError, PjrtError) as e:

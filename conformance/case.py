@@ -10,6 +10,13 @@ from typing import Any
 from .shared.mode import Mode
 
 
+class ConformanceError(Exception):
+  """The suite cannot run: wrong usage, a file, or torch_xla itself.
+
+  It is no finding about the plugin.
+  """
+
+
 class Failure(Exception):
   """The plugin did something else than it should have; the text says what."""
 

@@ -10,8 +10,7 @@ import sys
 import time
 
 from . import expected_failures, session, suite
-from .case import Needs
-from .errors import ConformanceError
+from .case import ConformanceError, Needs
 from .reporting import json_form, junit, page, table
 from .result import ConformanceReport, Status
 from .running.run import Servers
@@ -70,11 +69,7 @@ def _listed(chosen: Sequence[suite.Chosen]) -> Iterator[str]:
 
 def _judge(options: argparse.Namespace,
            chosen: Sequence[suite.Chosen]) -> ConformanceReport:
-  """Runs the chosen cases on the plugin that the options name.
-
-  Raises:
-    ConformanceError: wrong usage.
-  """
+  """Runs the chosen cases on the plugin that the options name."""
   if not options.plugin and not options.device:
     raise ConformanceError('give --plugin FILE or --device NAME')
   if options.device and (lacking := missing(Needs.TORCH_XLA)):
@@ -96,7 +91,7 @@ def _judge(options: argparse.Namespace,
       expected_failures.read(options.expected_failures)
       if options.expected_failures else ())
   for line in lines:
-    suite.check_expected(line.pattern)
+    suite.names(line.pattern)
   parsed = parse_options(client_options)
   if options.plugin:
     subject = Subject.from_library(options.plugin, parsed, options.topology)
@@ -115,8 +110,8 @@ def _judge(options: argparse.Namespace,
 
   servers = Servers()
   try:
-    report = session.judge(subject, chosen, servers, options.jobs,
-                           options.timeout, say)
+    return session.judge(subject, chosen, servers, options.jobs,
+                         options.timeout, say, lines,
+                         options.expected_failures or '')
   finally:
     servers.close()
-  return session.with_expected(report, lines, options.expected_failures or '')

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 import contextlib
-import dataclasses
 import functools
-from typing import Any, TYPE_CHECKING
+from typing import Any, Optional, TYPE_CHECKING
 
 from .case import NotApplicable
 from .pjrt.client import Client
-from .pjrt.graph import Graph
-from .pjrt.programs import MLIR, Program
+from .pjrt.formats import Format
+from .pjrt.programs import MLIR
 from .pjrt.table import Table
 from .subject import Subject
 
@@ -55,26 +54,30 @@ class Context:
       return self.subject.options
     return self.plugin.client_create_options()
 
-  @contextlib.contextmanager
-  def client(self) -> Iterator[Client]:
-    with Client.start(self.table, self.options) as client:
-      yield self._as_known(client)
+  def client(self) -> contextlib.AbstractContextManager[Client]:
+    return Client.start(self.table, self.options, self.format)
 
   @functools.cached_property
   def _kept_client(self) -> Client:
-    return self._clients.enter_context(Client.start(self.table, self.options))
+    return self._clients.enter_context(self.client())
 
   def kept_client(self) -> Client:
-    """One for all parts of a process: some plugins start but once."""
-    return self._as_known(self._kept_client)
+    """One for all parts of a process: some plugins start but once.
+
+    What an earlier use of it has left is destroyed.
+    """
+    self._kept_client.release()
+    self._kept_client.format = self.format
+    return self._kept_client
+
+  def release(self) -> None:
+    """Destroys what a part has left on the kept client."""
+    if '_kept_client' in vars(self):
+      self._kept_client.release()
 
   def close(self) -> None:
     """Ends the kept client."""
     self._clients.close()
-
-  def _as_known(self, client: Client) -> Client:
-    return dataclasses.replace(
-        client, artifact_version=self.capabilities.get('artifact_version'))
 
   @functools.cached_property
   def _torch(self) -> TorchSession:
@@ -87,20 +90,10 @@ class Context:
     return self._torch
 
   @property
-  def format(self) -> str:
-    """The format in which the plugin takes programs: HLO where it does.
-
-    Raises:
-      NotApplicable: it takes none.
-    """
-    form = self.capabilities.get('format')
-    if form is None:
-      raise NotApplicable('it takes programs neither in HLO nor in MLIR')
-    return form
-
-  def program(self, graph: Graph, client: Client) -> Program:
-    """A program for the first device."""
-    return graph.program(self.format, client.ids[:1])
+  def format(self) -> Optional[Format]:
+    """The format in which the plugin takes programs: HLO where it does."""
+    name = self.capabilities.get('format')
+    return name and Format(name, self.capabilities.get('artifact_version'))
 
   def needs_serialization(self) -> None:
     """Checks that the plugin stores and loads programs.

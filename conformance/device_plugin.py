@@ -6,8 +6,7 @@ from typing import Any
 
 from torch_xla.experimental import plugins
 
-from .case import Needs
-from .errors import ConformanceError
+from .case import ConformanceError, Needs
 from .subject import Subject
 from .torch_modules import missing
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 import dataclasses
 import re
 
-from .errors import ConformanceError
+from .case import ConformanceError
 from .lines import read_expected
 from .result import matches, Result, Status
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 import sys
-from typing import Optional
 
 from . import command, options
 from .shared import parser
 
-_PROGRAM = 'torch-xla-conformance'
+
+def main() -> int:
+  """Runs the command line; returns its exit status."""
+  return parser.status_of(_run)
 
 
-def main(arguments: Optional[Sequence[str]] = None) -> int:
-  """Runs a command line; returns its exit status."""
-  return parser.status_of(lambda: _run(sys.argv[1:]
-                                       if arguments is None else arguments))
-
-
-def _run(arguments: Sequence[str]) -> int:
+def _run() -> int:
   own = parser.Parser(
-      '', options.DESCRIPTION, options.EPILOG, options.ENDS, program=_PROGRAM)
+      '',
+      options.DESCRIPTION,
+      options.EPILOG,
+      options.ENDS,
+      program='torch-xla-conformance')
   options.add_options(own)
-  return command.run(own, own.parse(arguments))
+  return command.run(own, own.parse(sys.argv[1:]))

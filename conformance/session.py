@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 import dataclasses
 import json
-import threading
 import time
 from typing import Any, Optional
 
@@ -16,9 +15,14 @@ from .running.run import Runner, Servers
 from .subject import Subject
 
 
-def judge(subject: Subject, chosen: Sequence[suite.Chosen], servers: Servers,
-          jobs: int, timeout: Optional[float],
-          say: Callable[[str], None]) -> ConformanceReport:
+def judge(subject: Subject,
+          chosen: Sequence[suite.Chosen],
+          servers: Servers,
+          jobs: int,
+          timeout: Optional[float],
+          say: Callable[[str], None],
+          lines: Sequence[expected_failures.Line] = (),
+          path: str = '') -> ConformanceReport:
   """Runs cases on a plugin.
 
   Args:
@@ -26,6 +30,8 @@ def judge(subject: Subject, chosen: Sequence[suite.Chosen], servers: Servers,
     jobs: cases at a time.
     timeout: seconds of each part; None: as its case says.
     say: is told about progress, line by line.
+    lines: of what is expected to fail.
+    path: of the file that has them, for people.
 
   Raises:
     ConformanceError: see `Runner.run`.
@@ -37,53 +43,40 @@ def judge(subject: Subject, chosen: Sequence[suite.Chosen], servers: Servers,
   interrupted = False
   try:
     say('measuring what the plugin can do')
-    for result in _measured(runner, facts):
+    case = capabilities.CASE
+    # A process that takes the place of another gets what was found till then.
+    for result in runner.run(case, case.parts, facts):
+      if result.status is Status.PASSED:
+        facts.update(_printable(json.loads(result.text)))
+        result = dataclasses.replace(result, text='')
       results.append(result)
     runnable, skipped = _split(chosen, facts, results)
     results += skipped
-    progress = _Progress(sum(len(parts) for _, parts in runnable), say)
+    before, total = len(results), sum(len(parts) for _, parts in runnable)
+
+    def on_case(case: Case) -> None:
+      say(f'{len(results) - before} of {total} done; {case.name}')
 
     def on_result(result: Result) -> None:
       results.append(result)
-      progress.end(result)
+      if result.status.is_finding:
+        say(f'{result.status.value}: {result.name}: {result.text[:300]}')
 
-    runner.run_all(runnable, facts, jobs, progress.begin, on_result)
+    runner.run_all(runnable, facts, jobs, on_case, on_result)
   except KeyboardInterrupt:
     interrupted = True
     servers.close()
-  means = {case.name: case.means for case in suite.with_capabilities()}
+  order = {case.name: i for i, case in enumerate(suite.with_capabilities())}
+  judged = expected_failures.judge(results, lines, suite.names, path)
   return ConformanceReport(
       subject=_title(subject, facts),
       capabilities=facts,
-      results=_in_suite_order(results),
-      means=means,
+      # As the suite has its cases; parts stay in order.
+      results=tuple(sorted(judged, key=lambda result: order[result.case])),
+      means={case.name: case.means for case in suite.with_capabilities()},
       interrupted=interrupted,
       seconds=time.monotonic() - start,
       nightly=suite.nightly())
-
-
-def with_expected(report: ConformanceReport,
-                  lines: Sequence[expected_failures.Line],
-                  path: str) -> ConformanceReport:
-  judged = expected_failures.judge(report.results, lines, suite.names, path)
-  return dataclasses.replace(report, results=_in_suite_order(judged))
-
-
-def _in_suite_order(results: Sequence[Result]) -> tuple[Result, ...]:
-  """Sorts results as the suite has its cases; parts stay in order."""
-  order = {case.name: i for i, case in enumerate(suite.with_capabilities())}
-  return tuple(sorted(results, key=lambda result: order[result.case]))
-
-
-def _measured(runner: Runner, facts: dict[str, Any]) -> Iterator[Result]:
-  """Fills `facts`, and yields how each probe went."""
-  case = capabilities.CASE
-  # A process that takes the place of another gets what was found till then.
-  for result in runner.run(case, case.parts, facts):
-    if result.status is Status.PASSED:
-      facts.update(_printable(json.loads(result.text)))
-      result = dataclasses.replace(result, text='')
-    yield result
 
 
 def _printable(value: Any) -> Any:
@@ -139,25 +132,6 @@ def _obstacle(case: Case, facts: Mapping[str, Any],
     words = failed.get('hlo') or facts.get('hlo')
     return f'the plugin compiles no program: {words}'
   return ''
-
-
-class _Progress:
-  """Says which case begins, and what was found at once."""
-
-  def __init__(self, total: int, say: Callable[[str], None]):
-    self._total = total
-    self._say = say
-    self._count = 0
-    self._mutex = threading.Lock()
-
-  def begin(self, case: Case) -> None:
-    self._say(f'{self._count} of {self._total} done; {case.name}')
-
-  def end(self, result: Result) -> None:
-    with self._mutex:
-      self._count += 1
-    if result.status.is_finding:
-      self._say(f'{result.status.value}: {result.name}: {result.text[:300]}')
 
 
 def _title(subject: Subject, facts: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ import dataclasses
 import os
 from typing import Any
 
-from .errors import ConformanceError
+from .case import ConformanceError
 
 # Of a library, which has no name of its own: no underscore, see
 # `door.device_plugins`.
@@ -43,14 +43,6 @@ class Subject:
           f'--plugin {path}: there is no such file; give the library of a PJRT '
           'plugin, or --device with the name of a registered one')
     return cls(LIBRARY_DEVICE, os.path.abspath(path), options, topology)
-
-  @classmethod
-  def from_dict(cls, fields: Mapping[str, Any]) -> Subject:
-    options = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in fields['options'].items()
-    }
-    return cls(**{**fields, 'options': options})
 
 
 def parse_options(texts: Sequence[str]) -> dict[str, Any]:

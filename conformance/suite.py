@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-import dataclasses
 import functools
 from typing import Any
 
 from . import capabilities, lines
-from .case import Case, Needs, Tier
+from .case import Case, ConformanceError, Needs, Tier
 from .cases import (ahead, caching, collectives, donation, errors, groups,
                     layouts, leaks, priorities, queries, readiness, rounding,
                     shardings, sizes, start, threads, training, transfers)
-from .errors import ConformanceError
 from .result import AT_EXIT, full_name, matches
 from .torch_modules import missing
 
@@ -86,7 +84,11 @@ def choose(
     ConformanceError: a pattern matches nothing.
   """
   for pattern in (*only, *skip):
-    check_pattern(pattern, cases())
+    _check(
+        any(
+            _matches(pattern, case, part)
+            for case in cases()
+            for part in case.parts), pattern)
 
   def is_chosen(case: Case, part: str) -> bool:
     named = [p for p in only if _matches(p, case, part)]
@@ -113,40 +115,25 @@ def nightly() -> frozenset[str]:
       case.tier_of(part) is Tier.NIGHTLY for part in case.parts))
 
 
-def check_pattern(pattern: str, candidates: Iterable[Case]) -> None:
-  """Checks that a pattern names a case.
-
-  Raises:
-    ConformanceError: it names nothing of what is known.
-  """
-  if not any(
-      _matches(pattern, case, part)
-      for case in candidates
-      for part in case.parts):
+def _check(matches_some: bool, pattern: str) -> None:
+  if not matches_some:
     raise ConformanceError(
         f'{pattern!r} matches no case; --list shows their names')
 
 
-def check_expected(pattern: str) -> None:
-  """Checks a pattern of what may fail, which a process's end may too.
+def names(pattern: str) -> set[str]:
+  """The full names of the parts that a pattern of what may fail matches.
+
+  Of one that names the end of a case's process, all parts of the case.
 
   Raises:
     ConformanceError: it names nothing that there is.
   """
-  check_pattern(pattern, [
-      dataclasses.replace(case, parts=(*case.parts, AT_EXIT))
-      for case in with_capabilities()
-  ])
-
-
-def names(pattern: str) -> set[str]:
-  """The full names of the parts that a pattern matches.
-
-  Of one that names the end of a case's process, all parts of the case.
-  """
-  return {
+  matching = {
       full_name(case.name, part)
       for case in with_capabilities()
       for part in case.parts
       if _matches(pattern, case, part) or _matches(pattern, case, AT_EXIT)
   }
+  _check(bool(matching), pattern)
+  return matching

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 import contextlib
 import functools
 from typing import Any
 import numpy as np
 
-from .case import expect, Failure, Needs, NotApplicable
+from .case import Failure, Needs, NotApplicable
+from .comparison import compare, EXACT, Shard
 from .torch_modules import missing, torch, torch_xla, xr, xs
 
 DATA, MODEL = 'data', 'model'
@@ -89,26 +90,24 @@ def check_equal(actual: torch.Tensor, expected: torch.Tensor,
   Raises:
     Failure: they differ; it says where first.
   """
-  expect((actual.dtype, actual.shape) == (expected.dtype, expected.shape),
-         f'{label}: {actual.dtype} {list(actual.shape)} in place of '
-         f'{expected.dtype} {list(expected.shape)}')
-  wrong = (actual != expected).nonzero().tolist()
-  if not wrong:
-    return
-  at = tuple(wrong[0])
-  raise Failure(f'{label}: {len(wrong)} of {expected.numel()} elements differ, '
-                f'first at {list(at)}: {actual[at].item()} in place of '
-                f'{expected[at].item()}')
+  try:
+    compare(expected, actual, EXACT)
+  except Failure as e:
+    raise Failure(f'{label}: {e}') from e
 
 
-def shards(tensor: torch.Tensor) -> dict[int, torch.Tensor]:
-  """The shards of a tensor without padding, by device id."""
-  local_shards = xs.XLAShardedTensor(tensor).local_shards
-  return {
-      int(shard.shard_device.split(':')[1]):
-          (shard.data if shard.indices is Ellipsis else shard.unpadded_data)
-      for shard in local_shards
-  }
+def shards(tensor: torch.Tensor) -> Iterator[Shard]:
+  """The shards of a tensor without padding.
+
+  To read it whole would compile a program that gathers it, and then show what
+  one of the devices has. Indices that torch_xla calls int64 may be int32 there.
+  """
+  for shard in xs.XLAShardedTensor(tensor).local_shards:
+    if shard.indices is Ellipsis:
+      index, data = ..., shard.data
+    else:
+      index, data = tuple(shard.indices), shard.unpadded_data
+    yield Shard(shard.shard_device, index, data.to(tensor.dtype))
 
 
 def expected_shards(host: torch.Tensor, mesh: xs.Mesh,
@@ -147,7 +146,7 @@ def check_shards(tensor: torch.Tensor, host: torch.Tensor, mesh: xs.Mesh,
   """
   spec = tuple(spec)
   expected = expected_shards(host, mesh, spec)
-  actual = shards(tensor)
+  actual = {int(s.device.split(':')[1]): s.data for s in shards(tensor)}
   if not actual:
     raise NotApplicable('no device of this process holds a part')
   for device, part in sorted(actual.items()):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 import contextlib
-import ctypes
 import dataclasses
 import functools
+from typing import Optional
 
 from ..shared.hlo.compile_options import Partitioner
 from ..shared.sharding.text import parse_sharding
@@ -19,32 +19,22 @@ from ..pjrt.graph import elementwise
 from ..pjrt.programs import Program
 from ..pjrt.sdy_programs import with_attributes
 from ..pjrt.table import MissingError, PjrtError, pointers, Table
+from .checks import skipped_if
 
 _SECONDS = 180
 
 
 @contextlib.contextmanager
 def _topology(context: Context) -> Iterator[int]:
-  """The address of the topology that the run names, while in the block.
-
-  Raises:
-    NotApplicable: the plugin has no topologies, or none is named.
-  """
+  """The address of the topology that the run names, while in the block."""
   context.needs('TopologyDescription_Create')
   context.needs('Compile')
   name = context.subject.topology
   if not name:
     raise NotApplicable('--topology names none to compile for')
-  text = ctypes.create_string_buffer(name.encode())
-  try:
+  with skipped_if('UNIMPLEMENTED', 'the plugin has no topologies: '):
     topology = context.table.call(
-        'TopologyDescription_Create',
-        topology_name=ctypes.addressof(text),
-        topology_name_size=len(name.encode())).topology
-  except PjrtError as e:
-    if e.code == 'UNIMPLEMENTED':
-      raise NotApplicable(f'the plugin has no topologies: {e}') from e
-    raise
+        'TopologyDescription_Create', topology_name=name.encode()).topology
   try:
     yield topology
   finally:
@@ -70,8 +60,8 @@ def _devices(context: Context, part: str) -> str:
 @contextlib.contextmanager
 def _compiled(context: Context, topology: int,
               program: Program) -> Iterator[int]:
-  with program.as_arguments() as arguments:
-    compiled = context.table.call('Compile', topology=topology, **arguments)
+  compiled = context.table.call(
+      'Compile', topology=topology, **program.arguments())
   try:
     yield compiled.executable
   finally:
@@ -79,17 +69,18 @@ def _compiled(context: Context, topology: int,
 
 
 def _format(context: Context, topology: int, ids: Sequence[int]) -> Format:
-  """The format in which the plugin takes programs for a topology.
+  """The format in which the plugin takes programs for a topology."""
 
-  Raises:
-    PjrtError: none.
-  """
-
-  def compiler(program: Program) -> None:
-    with _compiled(context, topology, program):
-      pass
-
-  return formats.first_taken(ids[:1], compiler)
+  refusal: Optional[PjrtError] = None
+  for form in formats.known():
+    program = elementwise((8,)).program(form.name, ids[:1])
+    try:
+      with _compiled(context, topology, form.written(program)):
+        return form
+    except PjrtError as e:
+      refusal = refusal or e
+  assert refusal
+  raise refusal
 
 
 def _compile(context: Context, part: str) -> str:
@@ -99,7 +90,7 @@ def _compile(context: Context, part: str) -> str:
     count = len(ids)
     form = _format(context, topology, ids)
     if part == 'shardy':
-      program = with_attributes(count, form.name, ids)
+      program = with_attributes(form.name, ids)
     else:
       split = parse_sharding(f'{{devices=[{count}]<=[{count}]}}')
       if part == 'v1':

@@ -14,9 +14,9 @@ from ..pjrt.client import Client
 from ..pjrt.executable import Loaded, serialize
 from ..pjrt.footprint import growth
 from ..pjrt.graph import Array, elementwise, Graph, Step
-from ..pjrt.buffer import destroy, floats, read_floats
 from ..torch_modules import metrics, torch, torch_xla, xs
 from ..torch_session import annotated, check_equal, DATA, MODEL, numbers
+from .checks import check_floats, check_run
 
 _VALUES = tuple(float(i) for i in range(16))
 
@@ -26,7 +26,7 @@ def _reload(context: Context, part: str) -> str:
   context.needs_serialization()
   with context.client() as client:
     stored = {
-        opcode: _stored(context, client, elementwise((16,), opcode=opcode))
+        opcode: client.compile(elementwise((16,), opcode)).serialized()
         for opcode in ('add', 'multiply')
     }
     if part == 'same client':
@@ -38,28 +38,19 @@ def _reload(context: Context, part: str) -> str:
 
 
 def _check_stored(client: Client, stored: dict[str, bytes]) -> None:
-  expected = {
-      'add': tuple(2 * v for v in _VALUES),
-      'multiply': tuple(v * v for v in _VALUES),
-  }
   for opcode, data in stored.items():
-    loaded = client.load(data)
-    actual = client.run(loaded, _VALUES, _VALUES)
-    expect(
-        actual == expected[opcode],
-        f'{opcode}, loaded again, gives {actual} in place of '
-        f'{expected[opcode]}')
-    loaded.destroy()
+    expected = [2 * v if opcode == 'add' else v * v for v in _VALUES]
+    check_run(client, client.load(data), (_VALUES, _VALUES), expected,
+              f'{opcode}, loaded again,')
 
 
 def _same(context: Context, part: str) -> str:
   """One program, compiled again and again, gives the same numbers."""
-  results = set()
   with context.client() as client:
-    for _ in range(5):
-      loaded = client.compile(context.program(elementwise((16,)), client))
-      results.add(client.run(loaded, _VALUES, _VALUES))
-      loaded.destroy()
+    results = {
+        client.run(client.compile(elementwise((16,))), _VALUES, _VALUES)
+        for _ in range(5)
+    }
   expect(results == {tuple(2 * v for v in _VALUES)},
          f'five compilations of one program gave {sorted(results)}')
   return '5 compilations'
@@ -73,17 +64,12 @@ def _names(context: Context, part: str) -> str:
   programs = {
       opcode:
           client.compile(
-              Graph((array, array), (Step(opcode, array, (0, 1)),),
-                    (2,)).program(context.format, client.ids[:1]))
+              Graph((array, array), (Step(opcode, array, (0, 1)),), (2,)))
       for opcode in opcodes
   }
   for opcode, loaded in programs.items():
-    actual = client.run(loaded, [1.] * 16, [1.] * 16)
-    expect(
-        actual == (opcodes[opcode],) * 16,
-        f'of two programs of one name {opcode} gives {actual} in place of '
-        f'{opcodes[opcode]}')
-    loaded.destroy()
+    check_run(client, loaded, [[1.] * 16] * 2, [opcodes[opcode]] * 16,
+              f'of two programs of one name {opcode}')
   return ' and '.join(opcodes)
 
 
@@ -170,22 +156,9 @@ def _adding(numbers: Sequence[float]) -> Graph:
                (2,))
 
 
-def _stored(context: Context,
-            client: Client,
-            graph: Graph,
-            device_ids: Sequence[int] = ()) -> bytes:
-  loaded = client.compile(
-      graph.program(context.format, device_ids or client.ids[:1]))
-  with loaded.executable() as executable:
-    data = serialize(context.table, executable)
-  loaded.destroy()
-  return data
-
-
 def _check(client: Client, loaded: Loaded, number: float, label: str) -> None:
-  actual = client.run(loaded, range(_COUNT))
-  expected = tuple(i + number for i in range(_COUNT))
-  expect(actual == expected, f'{label} gives {actual} in place of {expected}')
+  check_run(client, loaded, [range(_COUNT)],
+            [i + number for i in range(_COUNT)], label)
 
 
 def _side_by_side(context: Context, part: str) -> str:
@@ -196,7 +169,7 @@ def _side_by_side(context: Context, part: str) -> str:
   context.needs_serialization()
   client = context.kept_client()
   stored = [
-      _stored(context, client, _adding([number] * _COUNT))
+      client.compile(_adding([number] * _COUNT)).serialized()
       for number in range(_PROGRAMS)
   ]
   first = [client.load(data) for data in stored]
@@ -205,11 +178,8 @@ def _side_by_side(context: Context, part: str) -> str:
     _check(client, loaded, number, f'program {number}')
   for number, loaded in enumerate(first):
     loaded.destroy()
-    again = second[-1 - number]
-    _check(client, again, number, f'program {number}, loaded twice and once '
-           'destroyed,')
-  for loaded in second:
-    loaded.destroy()
+    _check(client, second[-1 - number], number,
+           f'program {number}, loaded twice and once destroyed,')
   return f'{_PROGRAMS} programs, each loaded twice'
 
 
@@ -219,22 +189,16 @@ def _devices(context: Context, part: str) -> str:
   client = context.kept_client()
   places = [len(client.ids) - 1] if part == 'another' else [0, 1]
   ids = [client.ids[place] for place in places]
-  loaded = client.load(_stored(context, client, _adding([1.] * _COUNT), ids))
-  given = [[client.put(floats([place] * _COUNT), place)] for place in places]
-  results = loaded.execute(given)
+  loaded = client.load(client.compile(_adding([1.] * _COUNT), ids).serialized())
+  results = loaded.execute(
+      [[client.put_floats([place] * _COUNT, place)] for place in places])
   for place, (result,) in zip(places, results):
-    where = context.table.call('Buffer_Device', buffer=result.address).device
     expect(
-        where == client.devices[place],
+        result.device == client.devices[place],
         f'stored for devices {ids}, and the result of device '
         f'{client.ids[place]} is on another one')
-    actual = read_floats(result, _COUNT)
-    expect(
-        actual == (place + 1.,) * _COUNT, f'stored for devices {ids}, device '
-        f'{client.ids[place]} gives {actual} in place of {place + 1.}')
-  for buffers in (*given, *results):
-    destroy(buffers)
-  loaded.destroy()
+    check_floats(result, [place + 1] * _COUNT,
+                 f'stored for devices {ids}, device {client.ids[place]} gives')
   return f'devices {", ".join(map(str, ids))}'
 
 
@@ -244,9 +208,8 @@ def _memory_growth(context: Context, part: str) -> str:
   client = context.kept_client()
   # Squares, as a compiler may have no constant for what rises evenly.
   graph = _adding([i * i % 65521 for i in range(_CONSTANT)])
-  data = _stored(context, client, graph)
-  compiled = client.compile(graph.program(context.format, client.ids[:1]))
-  with compiled.executable() as executable:
+  data = client.compile(graph).serialized()
+  with client.compile(graph).executable() as executable:
 
     def step(_: int) -> None:
       if part == 'stored':
@@ -255,11 +218,10 @@ def _memory_growth(context: Context, part: str) -> str:
         client.load(data).destroy()
 
     grown = growth(client, _ROUNDS, step)
-  compiled.destroy()
-  leaks = '; '.join(grown.leaks())
   expect(
-      not leaks, f'a program of {len(data) / 2**20:.1f} MiB, {part} and '
-      f'destroyed again: {leaks}')
+      not grown.leaks(),
+      f'a program of {len(data) / 2**20:.1f} MiB, {part} and '
+      f'destroyed again: {grown.leaks()}')
   return f'{grown} bytes each'
 
 

@@ -4,52 +4,40 @@ from __future__ import annotations
 
 from ..case import Case, expect, Needs, NotApplicable
 from ..context import Context
-from ..pjrt.client import Client
-from ..pjrt.executable import Loaded
+from ..pjrt.buffer import destroy
 from ..pjrt.graph import Array, elementwise, Graph, Step
-from ..pjrt.buffer import destroy, floats, read_floats
 from ..pjrt.table import PjrtError
 from ..torch_modules import torch_xla
 from ..torch_session import check_equal, numbers
+from .checks import check_floats
 
 _VALUES = tuple(float(i) for i in range(8))
 _DOUBLE = tuple(2 * v for v in _VALUES)
-
-
-def _donating(context: Context, client: Client) -> Loaded:
-  return client.compile(
-      context.program(elementwise((8,), donated=True), client))
+_DONATING = elementwise((8,), donated=True)
 
 
 def _real(context: Context, part: str) -> str:
   """A donated buffer is gone afterwards; one that is not stays as it was."""
   with context.client() as client:
-    loaded = _donating(context, client)
-    donated, other = client.put(floats(_VALUES)), client.put(floats(_VALUES))
+    loaded = client.compile(_DONATING)
+    donated, other = client.put_floats(_VALUES), client.put_floats(_VALUES)
     undonated = (0,) if part == 'refused' else ()
     (result,), = loaded.execute([[donated, other]], undonated=undonated)
-    expect(
-        read_floats(result, 8) == _DOUBLE,
-        f'the result is {read_floats(result, 8)} in place of {_DOUBLE}')
+    check_floats(result, _DOUBLE, 'the result is')
     gone = donated.deleted
     expect(not other.deleted, 'an argument that was not donated is gone')
-    expect(
-        read_floats(other, 8) == _VALUES,
-        f'an argument that was not donated holds {read_floats(other, 8)}')
+    check_floats(other, _VALUES, 'an argument that was not donated holds')
     if part == 'refused':
       expect(
           not gone, 'an argument is gone that ExecuteOptions lists as not '
           'donatable')
-      expect(
-          read_floats(donated, 8) == _VALUES,
-          'an argument that ExecuteOptions lists as not donatable holds '
-          f'{read_floats(donated, 8)}')
+      check_floats(
+          donated, _VALUES,
+          'an argument that ExecuteOptions lists as not donatable holds')
     else:
       expect(
           gone, 'the argument lives on: donation makes a copy, and a '
           'training step needs its weights twice')
-    destroy((donated, other, result))
-    loaded.destroy()
   return 'taken over' if part == 'taken' else 'kept'
 
 
@@ -57,8 +45,8 @@ def _reused_in_place(context: Context, part: str) -> str:
   """The result lies where the donated argument lay."""
   context.needs('Buffer_UnsafePointer')
   with context.client() as client:
-    loaded = _donating(context, client)
-    donated, other = client.put(floats(_VALUES)), client.put(floats(_VALUES))
+    loaded = client.compile(_DONATING)
+    donated, other = client.put_floats(_VALUES), client.put_floats(_VALUES)
     try:
       places = donated.pointer, other.pointer
     except PjrtError as e:
@@ -67,8 +55,6 @@ def _reused_in_place(context: Context, part: str) -> str:
       raise NotApplicable('two buffers that live have the same pointer')
     (result,), = loaded.execute([[donated, other]])
     place = result.pointer
-    destroy((donated, other, result))
-    loaded.destroy()
   expect(
       place == places[0], f'the result lies at {place:#x}, and the donated '
       f'argument lay at {places[0]:#x}: donation makes a copy, and a training '
@@ -85,55 +71,48 @@ def _several(context: Context, part: str) -> str:
   array = Array('f32', (8,))
   # Not in the order of the parameters, and the first and last are only read.
   donated = (3, 1, 2, 4)
-  graph = Graph((array,) * count,
-                tuple(Step('add', array, (i, count - 1)) for i in donated),
-                tuple(range(count, count + len(donated))), donated)
-  loaded = client.compile(graph.program(context.format, client.ids[:1]))
+  loaded = client.compile(
+      Graph((array,) * count,
+            tuple(Step('add', array, (i, count - 1)) for i in donated),
+            tuple(range(count, count + len(donated))), donated))
   for round_ in range(3):
     given = [
         tuple(float(100 * i + round_ + v)
               for v in range(8))
         for i in range(count)
     ]
-    buffers = [client.put(floats(values)) for values in given]
+    buffers = [client.put_floats(values) for values in given]
     results, = loaded.execute([buffers], len(donated))
     for place, (parameter, result) in enumerate(zip(donated, results)):
-      wanted = tuple(a + b for a, b in zip(given[parameter], given[-1]))
-      actual = read_floats(result, 8)
-      expect(
-          actual == wanted, f'result {place}, which takes the place of '
-          f'argument {parameter}, is {actual} in place of {wanted}')
+      check_floats(
+          result, [a + b for a, b in zip(given[parameter], given[-1])],
+          f'result {place}, which takes the place of argument {parameter}, is')
     for number in {*range(count)}.difference(donated):
       expect(
           not buffers[number].deleted and
-          read_floats(buffers[number], 8) == given[number],
+          buffers[number].floats(8) == given[number],
           f'argument {number}, which nobody donated beside {len(donated)} '
           'donated ones of its shape, has changed or is gone after execution '
           f'{round_}')
     destroy((*buffers, *results))
-  loaded.destroy()
   return f'{len(donated)} of {count} arguments'
 
 
 def _undonated(context: Context, part: str) -> str:
   """Checks that arguments that nobody donated can be used again."""
   with context.client() as client:
-    loaded = client.compile(context.program(elementwise((8,)), client))
-    left, right = client.put(floats(_VALUES)), client.put(floats(_VALUES))
+    loaded = client.compile(elementwise((8,)))
+    left, right = client.put_floats(_VALUES), client.put_floats(_VALUES)
     for number in range(3):
       expect(
           not left.deleted and not right.deleted,
           f'an argument that nobody donated is gone after {number} '
           'execution(s)')
       (result,), = loaded.execute([[left, right]])
-      actual = read_floats(result, 8)
-      expect(actual == _DOUBLE, f'execution {number} gave {actual}')
-      result.destroy()
+      check_floats(result, _DOUBLE, f'execution {number} gave')
     for buffer in (left, right):
-      expect(not buffer.deleted and read_floats(buffer, 8) == _VALUES,
+      expect(not buffer.deleted and buffer.floats(8) == _VALUES,
              'an argument that nobody donated has changed')
-    destroy((left, right))
-    loaded.destroy()
   return '3 executions'
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import contextlib
-import ctypes
 import dataclasses
 from typing import Any
 
 from ..case import Case, expect, Failure
 from ..context import Context
-from ..pjrt.buffer import Buffer, destroy, floats, read_floats
+from ..pjrt.buffer import Buffer
 from ..pjrt.client import Client, WORDS
 from ..pjrt.executable import Loaded
 from ..pjrt.graph import elementwise, spread
 from ..pjrt.programs import HLO, Program
 from ..pjrt.table import PjrtError
+from .checks import check_floats, check_run
 from .readiness import pending
 
 _COUNT = 8
@@ -48,23 +48,16 @@ def _status(
   raise Failure(f'{label}: no error')
 
 
-def _still_works(context: Context, client: Client) -> None:
-  """Checks that the client still computes after an error.
-
-  Raises:
-    Failure: the client is of no use after an error.
-  """
-  loaded = client.compile(context.program(elementwise((_COUNT,)), client))
-  actual = client.run(loaded, _VALUES, _VALUES)
-  loaded.destroy()
-  expect(actual == tuple(2 * v for v in _VALUES),
-         f'after the error a sum gives {actual}')
+def _still_works(client: Client) -> None:
+  """Checks that the client still computes after an error."""
+  check_run(client, client.compile(elementwise((_COUNT,))), (_VALUES, _VALUES),
+            [2 * v for v in _VALUES], 'after the error a sum')
 
 
 def _damaged(context: Context, part: str) -> str:
   """Programs that are none."""
   with context.client() as client:
-    good = context.program(elementwise((_COUNT,)), client)
+    good = client.program(elementwise((_COUNT,)))
     changes: dict[str, dict[str, Any]] = {
         'truncated': dict(code=good.code[:len(good.code) // 2]),
         'random': dict(code=bytes(range(1, 255)) * 4),
@@ -74,10 +67,10 @@ def _damaged(context: Context, part: str) -> str:
         'operation': dict(code=_with_unknown_operation(good)),
     }
     damaged = dataclasses.replace(good, **changes[part])
-    error = _status(lambda: client.compile(damaged).destroy(),
+    error = _status(lambda: client.compile(damaged),
                     f'a damaged program ({part})',
                     ('OK',))  # MLIR's own are UNKNOWN.
-    _still_works(context, client)
+    _still_works(client)
   return error.code
 
 
@@ -90,10 +83,9 @@ def _with_unknown_operation(good: Program) -> bytes:
 def _arguments(context: Context, part: str) -> str:
   """Executes programs with other arguments than they take."""
   with context.client() as client:
-    loaded = client.compile(context.program(elementwise((_COUNT,)), client))
-    right = client.put(floats(_VALUES))
-    small = client.put(floats(_VALUES[:2]))
-    gone = client.put(floats(_VALUES))
+    loaded = client.compile(elementwise((_COUNT,)))
+    right, gone = client.put_floats(_VALUES), client.put_floats(_VALUES)
+    small = client.put_floats(_VALUES[:2])
     gone.delete()
     lists = {
         'few': [right],
@@ -104,12 +96,9 @@ def _arguments(context: Context, part: str) -> str:
     }
     error = _status(lambda: loaded.execute([lists[part]]),
                     f'wrong arguments ({part})')
-    expect(
-        read_floats(right, _COUNT) == _VALUES,
-        'an argument has changed in an execution that failed')
-    destroy((right, small, gone))
-    loaded.destroy()
-    _still_works(context, client)
+    check_floats(right, _VALUES,
+                 'an argument has changed in an execution that failed:')
+    _still_works(client)
   return error.code
 
 
@@ -118,13 +107,12 @@ def _memory(context: Context, part: str) -> str:
   with context.client() as client:
     if part == 'buffer':
       context.needs('Client_CreateUninitializedBuffer')
-      dims = (ctypes.c_int64 * 1)(_TOO_LARGE // 4)
 
       def too_much() -> None:
         creation = context.table.call(
             'Client_CreateUninitializedBuffer',
             client=client.address,
-            shape_dims=ctypes.addressof(dims),
+            shape_dims=[_TOO_LARGE // 4],
             shape_num_dims=1,
             shape_element_type=11,
             device=client.devices[0])
@@ -134,45 +122,41 @@ def _memory(context: Context, part: str) -> str:
 
       def too_much() -> None:
         # Its result alone is too large; compiling it may say so already.
-        wide = spread(_TOO_LARGE // 4).program(context.format, client.ids[:1])
-        loaded = client.compile(wide)
-        left = client.put(floats([1.]))
-        loaded.execute([[left]])
+        loaded = client.compile(spread(_TOO_LARGE // 4))
+        loaded.execute([[client.put_floats([1.])]])
 
     error = _status(too_much, f'{_TOO_LARGE >> 40} TiB ({part})')
     expect(
         error.code in _NO_MEMORY, 'a framework knows that memory is out by '
         f'RESOURCE_EXHAUSTED, and this is {error}')
-    _still_works(context, client)
+    _still_works(client)
   return error.code
 
 
 def _readback(context: Context, part: str) -> str:
   """Reads what is not there, or into too little space."""
   with context.client() as client:
-    buffer = client.put(floats(_VALUES))
+    buffer = client.put_floats(_VALUES)
     if part == 'deleted':
       buffer.delete()
-      error = _status(lambda: buffer.read('F32', (_COUNT,)),
-                      'a deleted buffer was read')
-    else:
-      error = _status(lambda: buffer.read('F32', (_COUNT // 2,)),
-                      'a buffer was read into half of its size')
-    buffer.destroy()
-    _still_works(context, client)
+    count, label = {
+        'deleted': (_COUNT, 'a deleted buffer was read'),
+        'small': (_COUNT // 2, 'a buffer was read into half of its size'),
+    }[part]
+    error = _status(lambda: buffer.floats(count), label)
+    _still_works(client)
   return error.code
 
 
 def _asynchronous(context: Context, part: str) -> str:
   """An input that never comes: its error reaches all that wait for it."""
   with context.client() as client:
-    loaded = client.compile(context.program(elementwise((_COUNT,)), client))
-    right = client.put(floats(_VALUES))
+    loaded = client.compile(elementwise((_COUNT,)))
+    right = client.put_floats(_VALUES)
     with pending(client) as (bad, fail):
       fail()
       call, label = {
-          'read': (lambda: read_floats(bad, _COUNT),
-                   'an input that failed was read'),
+          'read': (lambda: bad.floats(_COUNT), 'an input that failed was read'),
           'executed': (lambda: _run(loaded, bad, right),
                        'a program has run with an input that failed'),
           'second': (lambda: _run(loaded, right, bad), 'a program has run with '
@@ -181,18 +165,16 @@ def _asynchronous(context: Context, part: str) -> str:
                             'was awaited a second time'),
       }[part]
       error = _status(call, label)
-    right.destroy()
-    loaded.destroy()
     expect(
         WORDS in error.message, f'the error is {error}, and nobody can tell '
         f'from it that {WORDS!r}')
-    _still_works(context, client)
+    _still_works(client)
   return error.code
 
 
 def _run(loaded: Loaded, left: Buffer, right: Buffer) -> None:
   (result,), = loaded.execute([[left, right]])
-  read_floats(result, _COUNT)
+  result.floats(_COUNT)
 
 
 def _await_twice(buffer: Buffer) -> None:
@@ -209,9 +191,8 @@ def _serialized(context: Context, part: str) -> str:
   context.needs('Executable_DeserializeAndLoad')
   with context.client() as client:
     data = {'random': bytes(range(256)) * 8, 'empty': b''}[part]
-    error = _status(lambda: client.load(data).destroy(),
-                    f'a damaged executable ({part})')
-    _still_works(context, client)
+    error = _status(lambda: client.load(data), f'a damaged executable ({part})')
+    _still_works(client)
   return error.code
 
 

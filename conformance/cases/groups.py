@@ -13,13 +13,13 @@ import numpy as np
 
 from ..case import Case, expect, Needs, NotApplicable
 from ..context import Context
-from ..pjrt.buffer import Buffer, destroy
+from ..pjrt.buffer import Buffer
 from ..pjrt.client import Client
 from ..pjrt.graph import Array, Graph, Groups, Step
 from ..pjrt.host_array import HostArray
-from ..pjrt.table import PjrtError
 from ..torch_modules import torch, torch_xla, xs
 from ..torch_session import annotated, check_shards, recorded, TorchSession
+from .checks import skipped_if
 from .collectives import device_ids, MESHES
 
 _KINDS = ('all-reduce', 'reduce-scatter', 'all-gather', 'all-to-all',
@@ -101,27 +101,6 @@ def _step(kind: str, given: Array, groups: Groups) -> Step:
   return Step(kind, Array(given.dtype, (length,)), (0,), groups)
 
 
-def to_host(numbers: np.ndarray, dtype: str) -> HostArray:
-  """Whole numbers as an array of an element type that has them exactly."""
-  if dtype == 's32':
-    data = numbers.astype('<i4').tobytes()
-  else:
-    data = numbers.astype('<f4').tobytes()
-  if dtype == 'bf16':  # The upper halves, as the lower ones are zero.
-    data = np.frombuffer(data, '<u2')[1::2].tobytes()
-  return HostArray(dtype.upper(), numbers.shape, data)
-
-
-def from_host(array: HostArray) -> np.ndarray:
-  """The numbers in an array of one of the types of `to_host`."""
-  if array.type_name == 'S32':
-    return np.frombuffer(array.data, '<i4')
-  if array.type_name == 'BF16':
-    halves = np.frombuffer(array.data, '<u2').astype('<u4')
-    return (halves << 16).view('<f4')
-  return np.frombuffer(array.data, '<f4')
-
-
 def _explicit_groups(context: Context, kind: str) -> str:
   """Programs that say their groups, with a replica on each device."""
   client = context.kept_client()
@@ -131,24 +110,21 @@ def _explicit_groups(context: Context, kind: str) -> str:
     raise NotApplicable(f'there are {count} devices, not 4, 8, 12, ... 28')
   groupings = _groupings(count)
   for dtype in types:
-    _run_told(context, client, kind, dtype, groupings, _FEW)
-  _run_told(context, client, kind, types[0], groupings[::9], _MANY)
+    _run_told(client, kind, dtype, groupings, _FEW)
+  _run_told(client, kind, types[0], groupings[::9], _MANY)
   return f'{len(groupings)} groupings in {", ".join(types)}'
 
 
-def _run_told(context: Context, client: Client, kind: str, dtype: str,
+def _run_told(client: Client, kind: str, dtype: str,
               groupings: Sequence[Groups], multiple: int) -> None:
   given = _given(kind, len(client.ids), multiple)
   array = Array(dtype, given[0].shape)
   steps = tuple(_step(kind, array, groups) for groups in groupings)
   graph = Graph((array,), steps, tuple(range(1, 1 + len(steps))))
-  try:
-    loaded = client.compile(graph.replicated(context.format, client.ids))
-  except PjrtError as e:
-    if e.code == 'UNIMPLEMENTED':
-      raise NotApplicable(f'the plugin does not compile it: {e}') from e
-    raise
-  arguments = [[client.put(to_host(g, dtype), d)] for d, g in enumerate(given)]
+  with skipped_if('UNIMPLEMENTED', 'the plugin does not compile it: '):
+    loaded = client.compile(graph, client.ids, replicas=True)
+  arguments = [[client.put(HostArray.from_numbers(dtype.upper(), g), d)]
+               for d, g in enumerate(given)]
   results = loaded.execute(arguments, len(steps))
   for number, groups in enumerate(groupings):
     expected = _expected(kind, given, groups)
@@ -157,9 +133,7 @@ def _run_told(context: Context, client: Client, kind: str, dtype: str,
           of_device[number], expected[device], dtype,
           f'{kind} of {dtype} within {_text(groups)}: device {device}: '
           f'of {array.count} elements it')
-  for buffers in (*arguments, *results):
-    destroy(buffers)
-  loaded.destroy()
+  client.release()
 
 
 def _text(groups: Groups) -> str:
@@ -167,7 +141,7 @@ def _text(groups: Groups) -> str:
 
 
 def _check(buffer: Buffer, expected: np.ndarray, dtype: str, name: str) -> None:
-  got = from_host(buffer.read(dtype.upper(), expected.shape))
+  got = buffer.read(dtype.upper(), expected.shape).numbers()
   wrong = np.flatnonzero(got != expected)
   expect(
       not wrong.size, f'{name} has {got[wrong[:1]]} at {wrong[:1]} in place '

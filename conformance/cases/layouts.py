@@ -63,18 +63,16 @@ def _results(context: Context, part: str) -> str:
   return f'{spec}'
 
 
-_case = functools.partial(Case, devices=4)
+_case = functools.partial(Case, parts=tuple(_SPECS), devices=4)
 CASES: tuple[Case, ...] = (
     _case(
         'layouts.parameters', 'programs read weights in another layout than '
         'they are stored in, or Shardy has to be given up',
         _parameters,
-        tuple(_SPECS),
         needs=Needs.MODES),
     _case(
         'layouts.results', 'the next program reads results in another '
         'layout than they have',
         _results,
-        tuple(_SPECS),
         needs=Needs.TORCH_XLA),
 )

@@ -6,22 +6,23 @@ import array
 from collections.abc import Callable, Mapping
 import contextlib
 import dataclasses
+import functools
 import os
 from pathlib import Path
 import time
 
-from ..case import Case, expect, Failure, NotApplicable, Tier
+from ..case import Case, expect, NotApplicable, Tier
 from ..context import Context
 from ..pjrt import executable
-from ..pjrt.buffer import Buffer, destroy, floats
+from ..pjrt.buffer import destroy
 from ..pjrt.client import Client
 from ..pjrt.event import Callbacks
-from ..pjrt.executable import Loaded
 from ..pjrt.footprint import growth
-from ..pjrt.graph import elementwise, Graph
-from ..pjrt.host_array import HostArray
+from ..pjrt.graph import elementwise
+from ..pjrt.host_array import floats, HostArray
 from ..pjrt.table import PjrtError
 from ..shared.sharding.text import parse_sharding
+from .checks import check_array
 
 # Large enough that one lost in fifty is more than a noise.
 _BYTES = 64 << 10
@@ -36,32 +37,17 @@ _CLIENTS = 4
 _TYPES = ('F32', 'S32', 'BF16', 'PRED')
 
 Step = Callable[[int], None]
-# What makes a step; the stack destroys behind the last one.
-Maker = Callable[[Context, Client, contextlib.ExitStack], Step]
+Maker = Callable[[Context, Client], Step]
 
 
 def _zeros(type_name: str, dims: tuple[int, ...]) -> HostArray:
   return HostArray(type_name, dims, bytes(HostArray.size_of(type_name, dims)))
 
 
-def _put(client: Client, array: HostArray,
-         stack: contextlib.ExitStack) -> Buffer:
-  buffer = client.put(array)
-  stack.callback(buffer.destroy)
-  return buffer
-
-
-def _compile(context: Context, client: Client, graph: Graph,
-             stack: contextlib.ExitStack) -> Loaded:
-  loaded = client.compile(context.program(graph, client))
-  stack.callback(loaded.destroy)
-  return loaded
-
-
 def _uploads(rank: int) -> Maker:
   """Arrays of one rank, and of several types, to each device in turn."""
 
-  def make(context: Context, client: Client, _: object) -> Step:
+  def make(context: Context, client: Client) -> Step:
     arrays = [_zeros(name, _DIMS[rank]) for name in _TYPES]
     count = len(client.devices)
     return lambda number: client.put(arrays[number % len(_TYPES)], number //
@@ -70,10 +56,9 @@ def _uploads(rank: int) -> Maker:
   return make
 
 
-def _read(context: Context, client: Client,
-          stack: contextlib.ExitStack) -> Step:
+def _read(context: Context, client: Client) -> Step:
   shapes = list(_DIMS.values())
-  buffers = [_put(client, _zeros('F32', dims), stack) for dims in shapes]
+  buffers = [client.put(_zeros('F32', dims)) for dims in shapes]
 
   def step(number: int) -> None:
     place = number % len(buffers)
@@ -82,16 +67,15 @@ def _read(context: Context, client: Client,
   return step
 
 
-def _copied(context: Context, client: Client,
-            stack: contextlib.ExitStack) -> Step:
+def _copied(context: Context, client: Client) -> Step:
   context.needs('Buffer_CopyToDevice')
   if len(client.devices) < 2:
     raise NotApplicable('there is one device')
-  buffer = _put(client, _zeros('F32', _DIMS[2]), stack)
+  buffer = client.put(_zeros('F32', _DIMS[2]))
   return lambda number: buffer.copy_to(client.devices[-1]).destroy()
 
 
-def _deleted(context: Context, client: Client, _: object) -> Step:
+def _deleted(context: Context, client: Client) -> Step:
   """Buffers that are deleted before they are destroyed."""
   array = _zeros('F32', _DIMS[2])
 
@@ -103,12 +87,10 @@ def _deleted(context: Context, client: Client, _: object) -> Step:
   return step
 
 
-def _executed(context: Context, client: Client,
-              stack: contextlib.ExitStack) -> Step:
+def _executed(context: Context, client: Client) -> Step:
   """Programs whose results have each rank in turn."""
-  programs = [(_compile(context, client, elementwise(dims),
-                        stack), _put(client, _zeros('F32', dims), stack))
-              for dims in _DIMS.values()]
+  programs = [(client.compile(elementwise(dims)),
+               client.put(_zeros('F32', dims))) for dims in _DIMS.values()]
 
   def step(number: int) -> None:
     loaded, argument = programs[number % len(programs)]
@@ -117,12 +99,10 @@ def _executed(context: Context, client: Client,
   return step
 
 
-def _donated(context: Context, client: Client,
-             stack: contextlib.ExitStack) -> Step:
+def _donated(context: Context, client: Client) -> Step:
   array = _zeros('F32', _DIMS[2])
-  loaded = _compile(context, client, elementwise(array.dims, donated=True),
-                    stack)
-  other = _put(client, array, stack)
+  loaded = client.compile(elementwise(array.dims, donated=True))
+  other = client.put(array)
 
   def step(number: int) -> None:
     given = client.put(array)
@@ -131,16 +111,14 @@ def _donated(context: Context, client: Client,
   return step
 
 
-def _sharded(context: Context, client: Client,
-             stack: contextlib.ExitStack) -> Step:
+def _sharded(context: Context, client: Client) -> Step:
   """A program on two devices, whose arguments come anew with each step."""
   if len(client.devices) < 2:
     raise NotApplicable('there is one device')
   split = parse_sharding('{devices=[2,1]<=[2]}')
   rows, columns = _DIMS[2]
-  add = elementwise((2 * rows, columns), shardings=(split, split, split))
-  loaded = client.compile(add.program(context.format, client.ids[:2]))
-  stack.callback(loaded.destroy)
+  loaded = client.compile(
+      elementwise((2 * rows, columns), shardings=(split,) * 3), client.ids[:2])
   array = _zeros('F32', _DIMS[2])
 
   def step(number: int) -> None:
@@ -152,10 +130,9 @@ def _sharded(context: Context, client: Client,
   return step
 
 
-def _events(context: Context, client: Client,
-            stack: contextlib.ExitStack) -> Step:
+def _events(context: Context, client: Client) -> Step:
   """Events that are asked for, with a callback each."""
-  buffer = _put(client, _zeros('F32', _DIMS[1]), stack)
+  buffer = client.put(_zeros('F32', _DIMS[1]))
   callbacks = Callbacks(context.table)
 
   def step(number: int) -> None:
@@ -168,12 +145,11 @@ def _events(context: Context, client: Client,
   return step
 
 
-def _errors(context: Context, client: Client,
-            stack: contextlib.ExitStack) -> Step:
+def _errors(context: Context, client: Client) -> Step:
   """Calls that are refused: to read what is gone, and to compile nothing."""
-  gone = _put(client, _zeros('F32', _DIMS[1]), stack)
+  gone = client.put(_zeros('F32', _DIMS[1]))
   gone.delete()
-  good = context.program(elementwise((8,)), client)
+  good = client.program(elementwise((8,)))
   nothing = dataclasses.replace(good, format='a format of nobody')
 
   def step(number: int) -> None:
@@ -185,27 +161,22 @@ def _errors(context: Context, client: Client,
   return step
 
 
-def _compiled(context: Context, client: Client, _: object) -> Step:
+def _compiled(context: Context, client: Client) -> Step:
   """Programs that are compiled and destroyed again."""
   # Of another shape each time, or a cache may know it.
-  return lambda number: client.compile(
-      context.program(elementwise((number + 1,)), client)).destroy()
+  return lambda number: client.compile(elementwise((number + 1,))).destroy()
 
 
-def _loaded(context: Context, client: Client,
-            stack: contextlib.ExitStack) -> Step:
+def _loaded(context: Context, client: Client) -> Step:
   context.needs_serialization()
   context.needs('Executable_DeserializeAndLoad')
-  loaded = _compile(context, client, elementwise((8,)), stack)
-  with loaded.executable() as executable_address:
-    data = executable.serialize(context.table, executable_address)
+  data = client.compile(elementwise((8,))).serialized()
   return lambda number: client.load(data).destroy()
 
 
-def _queried(context: Context, client: Client,
-             stack: contextlib.ExitStack) -> Step:
+def _queried(context: Context, client: Client) -> Step:
   """The queries of a program."""
-  loaded = _compile(context, client, elementwise((8,)), stack)
+  loaded = client.compile(elementwise((8,)))
 
   def step(number: int) -> None:
     with loaded.executable() as executable_address:
@@ -216,42 +187,32 @@ def _queried(context: Context, client: Client,
   return step
 
 
-@dataclasses.dataclass(frozen=True)
-class _Kind:
-  """A kind of object that is created and destroyed.
-
-  Attributes:
-    steps: in each of three spans; the more, the less is a leak of one.
-  """
-  make: Maker
-  steps: int
-
-
-_KINDS: Mapping[str, _Kind] = {
+# What is created and destroyed, with the steps in each of three spans: the more,
+# the less is a leak of one.
+_KINDS: Mapping[str, tuple[Maker, int]] = {
     **{
-        f'upload_rank_{rank}': _Kind(_uploads(rank), 10_000) for rank in _DIMS
+        f'upload_rank_{rank}': (_uploads(rank), 10_000) for rank in _DIMS
     },
-    'read': _Kind(_read, 5_000),
-    'copied': _Kind(_copied, 10_000),
-    'deleted': _Kind(_deleted, 10_000),
-    'executed': _Kind(_executed, 5_000),
-    'donated': _Kind(_donated, 5_000),
-    'sharded': _Kind(_sharded, 2_500),
-    'events': _Kind(_events, 10_000),
-    'errors': _Kind(_errors, 10_000),
-    'compiled': _Kind(_compiled, 50),
-    'loaded': _Kind(_loaded, 500),
-    'queried': _Kind(_queried, 1_000),
+    'read': (_read, 5_000),
+    'copied': (_copied, 10_000),
+    'deleted': (_deleted, 10_000),
+    'executed': (_executed, 5_000),
+    'donated': (_donated, 5_000),
+    'sharded': (_sharded, 2_500),
+    'events': (_events, 10_000),
+    'errors': (_errors, 10_000),
+    'compiled': (_compiled, 50),
+    'loaded': (_loaded, 500),
+    'queried': (_queried, 1_000),
 }
 
 
 def _leak(context: Context, part: str) -> str:
-  kind = _KINDS[part]
-  with context.client() as client, contextlib.ExitStack() as stack:
-    grown = growth(client, kind.steps, kind.make(context, client, stack))
-  for leak in grown.leaks():
-    raise Failure(leak)
-  return f'{2 * kind.steps:,} steps, bytes a step: {grown}'
+  make, steps = _KINDS[part]
+  with context.client() as client:
+    grown = growth(client, steps, make(context, client))
+  expect(not grown.leaks(), grown.leaks())
+  return f'{2 * steps:,} steps, bytes a step: {grown}'
 
 
 def _clients(context: Context, part: str) -> str:
@@ -261,8 +222,7 @@ def _clients(context: Context, part: str) -> str:
       pass
 
   grown = growth(None, 40, step)
-  for leak in grown.leaks():
-    raise Failure(leak)
+  expect(not grown.leaks(), grown.leaks())
   return str(grown)
 
 
@@ -274,13 +234,15 @@ def _children() -> list[str]:
   ]
 
 
+def _open_files() -> int:
+  return len(os.listdir('/proc/self/fd'))
+
+
 def _left_over(context: Context, part: str) -> str:
   """No open file and no process stays behind a client."""
 
   def held() -> int:
-    if part == 'processes':
-      return len(_children())
-    return len(os.listdir('/proc/self/fd'))
+    return len(_children()) if part == 'processes' else _open_files()
 
   counts = []
   for _ in range(_CLIENTS):
@@ -304,13 +266,9 @@ _COMPARED = 2_000
 _SLOWER = 10.
 
 
-def _open_files() -> int:
-  return len(os.listdir('/proc/self/fd'))
-
-
 def _endure(context: Context, part: str) -> str:
   with context.client() as client:
-    loaded = client.compile(context.program(elementwise((1024,)), client))
+    loaded = client.compile(elementwise((1024,)))
     numbers = floats(range(1024))
     left = client.put(numbers)
     doubles = floats(2 * i for i in range(1024))
@@ -323,16 +281,12 @@ def _endure(context: Context, part: str) -> str:
       right = client.put(numbers)
       (result,), = loaded.execute([[left, right]])
       seconds[number] = time.perf_counter() - begun
-      difference = doubles.first_difference(result.read('F32', (1024,)))
-      expect(not difference, f'step {number}: {difference}')
+      check_array(result, doubles, f'step {number}')
       destroy((right, result))
 
     grown = growth(client, _STEPS, step)
     opened = _open_files() - files
-    left.destroy()
-    loaded.destroy()
-  for leak in grown.leaks():
-    raise Failure(leak)
+  expect(not grown.leaks(), grown.leaks())
   expect(opened < _FILES,
          f'{opened} files are open that were not before {3 * _STEPS} steps')
   spent = [second for second in seconds if second]
@@ -343,25 +297,17 @@ def _endure(context: Context, part: str) -> str:
           f'first, bytes a step: {grown}')
 
 
+_long = functools.partial(Case, tier=Tier.WHOLE)
+_three_minutes = functools.partial(_long, seconds=180)
+_five_minutes = functools.partial(_long, seconds=300)
 CASES: tuple[Case, ...] = (
-    Case(
-        'leaks.kinds',
-        'a long run loses memory',
-        _leak,
-        tuple(_KINDS),
-        seconds=180,
-        tier=Tier.WHOLE),
-    Case(
-        'leaks.clients',
-        'a process that starts again loses memory',
-        _clients,
-        tier=Tier.WHOLE),
+    _three_minutes('leaks.kinds', 'a long run loses memory', _leak,
+                   tuple(_KINDS)),
+    _long('leaks.clients', 'a process that starts again loses memory',
+          _clients),
     Case('leaks.behind', 'a process that starts again cannot, at some time',
          _left_over, ('files', 'processes')),
-    Case(
-        'endurance.steps',
-        'a long training runs out of memory or becomes slower',
-        _endure,
-        seconds=300,
-        tier=Tier.WHOLE),
+    _five_minutes('endurance.steps',
+                  'a long training runs out of memory or becomes slower',
+                  _endure),
 )

@@ -2,66 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
-
 from ..shared.sharding.text import parse_sharding
 from ..case import Case, expect, Needs, NotApplicable
 from ..context import Context
 from ..torch_modules import torch, torch_xla, xs
 from ..torch_session import check_equal, DATA, numbers, TorchSession
 
-# The result, and the dimension of it that is to be split.
-_Placed: TypeAlias = 'tuple[torch.Tensor, int]'
+# For each conflict what goes first, of its two sides.
+_FIRSTS = {
+    'lookup': ('table', 'tokens'),
+    'product': ('rows', 'columns'),
+    'sum': ('rows', 'columns'),
+}
+_LEFT = ('tokens', 'rows')
 
 
-def _lookup(session: TorchSession, first: str) -> _Placed:
-  """Rows of a table split by features, for tokens split by sequences."""
+def _combined(session: TorchSession, part: str, first: str) -> torch.Tensor:
+  """Combines what is split by rows with what is split by columns.
+
+  These are tokens split by sequences and a table split by features, the factors
+  of a product, or the terms of a sum.
+  """
   count = session.count
+  square = numbers(2 * count, 2 * count)
+  left_host, right_host, combine = {
+      'lookup': (torch.arange(4 * count).reshape(count, 4) % 64,
+                 numbers(64, 2 * count), torch.nn.functional.embedding),
+      'product':
+          (numbers(2 * count, 8) % 8, numbers(8, 2 * count) % 8, torch.matmul),
+      'sum': (square, square, torch.add),
+  }[part]
   mesh = session.mesh((count,), (DATA,))
-  host = numbers(64, 2 * count)
-  table = session.to_device(host)
-  chosen = torch.arange(4 * count).reshape(count, 4) % 64
-  tokens = session.to_device(chosen)
-  own, other = (0, 1) if first == 'table' else (1, 0)
-  xs.mark_sharding(table, mesh, (None, DATA), priority=(None, own))
-  xs.mark_sharding(tokens, mesh, (DATA, None), priority=(other, None))
-  torch_xla.sync(wait=True)
-  rows = torch.nn.functional.embedding(tokens, table)
-  torch_xla.sync(wait=True)
-  check_equal(rows.cpu(), host[chosen], 'the rows')
-  return rows, {'table': 2, 'tokens': 0}[first]
-
-
-def _product(session: TorchSession, first: str) -> _Placed:
-  """A product whose rows and columns want the same axis."""
-  count = session.count
-  return _combined(session, first,
-                   numbers(2 * count, 8) % 8,
-                   numbers(8, 2 * count) % 8, torch.matmul, 'the product')
-
-
-def _sum(session: TorchSession, first: str) -> _Placed:
-  """A sum of two matrices that are split differently."""
-  host = numbers(2 * session.count, 2 * session.count)
-  return _combined(session, first, host, host, torch.add, 'the sum')
-
-
-def _combined(session: TorchSession, first: str, left_host: torch.Tensor,
-              right_host: torch.Tensor,
-              combine: Callable[[torch.Tensor, torch.Tensor],
-                                torch.Tensor], label: str) -> _Placed:
-  """Splits the left matrix by rows and the right by columns, and combines."""
-  mesh = session.mesh((session.count,), (DATA,))
   left, right = session.to_device(left_host), session.to_device(right_host)
-  own, other = (0, 1) if first == 'rows' else (1, 0)
+  own, other = (0, 1) if first in _LEFT else (1, 0)
   xs.mark_sharding(left, mesh, (DATA, None), priority=(own, None))
   xs.mark_sharding(right, mesh, (None, DATA), priority=(None, other))
   torch_xla.sync(wait=True)
   result = combine(left, right)
   torch_xla.sync(wait=True)
-  check_equal(result.cpu(), combine(left_host, right_host), label)
-  return result, {'rows': 0, 'columns': 1}[first]
+  check_equal(result.cpu(), combine(left_host, right_host), f'the {part}')
+  return result
 
 
 def _placement(tensor: torch.Tensor) -> str:
@@ -70,26 +50,19 @@ def _placement(tensor: torch.Tensor) -> str:
           torch_xla._XLAC._get_xla_sharding_spec(tensor)).canonical())
 
 
-_CONFLICTS = {
-    'lookup': (_lookup, ('table', 'tokens')),
-    'product': (_product, ('rows', 'columns')),
-    'sum': (_sum, ('rows', 'columns')),
-}
-
-
 def _flip(context: Context, part: str) -> str:
   if context.capabilities.get('shardy_attributes') is not True and (
       context.capabilities.get('shardy_dialect') is not True):
     raise NotApplicable('the plugin does not partition with Shardy: '
                         f'{context.capabilities.get("shardy_attributes")}')
-  run, firsts = _CONFLICTS[part]
   session = context.torch()
   placements = []
-  for first in firsts:
-    result, dim = run(session, first)
+  for first in _FIRSTS[part]:
+    result = _combined(session, part, first)
     placement, rank = _placement(result), result.dim()
+    split = 0 if first in _LEFT else rank - 1
     tiles = ','.join(
-        str(session.count) if d == dim else '1' for d in range(rank))
+        str(session.count) if d == split else '1' for d in range(rank))
     expected = f'{{devices=[{tiles}]<=[{session.count}]}}'
     expect(placement == expected,
            f'with {first} first the result is {placement}, not {expected}')
@@ -101,6 +74,6 @@ CASES: tuple[Case, ...] = (Case(
     'priorities.flip', 'priorities do nothing: the same conflict is '
     'always settled in the same way',
     _flip,
-    tuple(_CONFLICTS),
+    tuple(_FIRSTS),
     devices=2,
     needs=Needs.MODES),)

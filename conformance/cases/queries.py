@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 import contextlib
+import functools
 from typing import Any, TypeVar
 
 from ..case import Case, expect, NotApplicable
 from ..context import Context
 from ..pjrt import executable
-from ..pjrt.buffer import destroy, dims_of, floats
+from ..pjrt.buffer import destroy
 from ..pjrt.graph import elementwise
 from ..pjrt.table import MissingError, PjrtError, read_values
 from ..shared.hlo import messages
+from .checks import skipped_if
 
 _T = TypeVar('_T')
 _COUNT = 1024
@@ -23,10 +25,8 @@ _BYTES = 4 * _COUNT
 def _sum(context: Context) -> Iterator[int]:
   """The executable of a sum."""
   with context.client() as client:
-    loaded = client.compile(context.program(elementwise((_COUNT,)), client))
-    with loaded.executable() as compiled:
+    with client.compile(elementwise((_COUNT,))).executable() as compiled:
       yield compiled
-    loaded.destroy()
 
 
 def _optimized(context: Context, part: str) -> str:
@@ -51,31 +51,18 @@ def _optimized(context: Context, part: str) -> str:
 
 
 def _outputs(context: Context, part: str) -> str:
-  with context.client() as client:
-    loaded = client.compile(context.program(elementwise((_COUNT,)), client))
-    count = loaded.num_outputs()
-    loaded.destroy()
+  with _sum(context) as compiled:
+    count = context.table.call(
+        'Executable_NumOutputs', executable=compiled).num_outputs
   expect(count == 1, f'a program with one result is said to have {count}')
   return '1 output'
 
 
 def _asked(context: Context, function: str, read: Callable[[Any], _T]) -> _T:
-  """The answer of a function about a compiled sum.
-
-  Args:
-    read: takes it out of the answer, which the plugin holds.
-
-  Raises:
-    NotApplicable: the plugin does not have the function, or says so.
-  """
+  """What `read` takes out of the answer of a function about a compiled sum."""
   context.needs(function)
-  with _sum(context) as compiled:
-    try:
-      return read(context.table.call(function, executable=compiled))
-    except PjrtError as e:
-      if e.code == 'UNIMPLEMENTED':
-        raise NotApplicable(str(e)) from e
-      raise
+  with _sum(context) as compiled, skipped_if('UNIMPLEMENTED'):
+    return read(context.table.call(function, executable=compiled))
 
 
 def _cost(context: Context, part: str) -> str:
@@ -106,7 +93,7 @@ def _memory(context: Context, part: str) -> str:
       before = client.bytes_in_use()
     except (PjrtError, MissingError) as e:
       raise NotApplicable(f'the plugin does not tell: {e}') from e
-    buffers = [client.put(floats(range(_COUNT))) for _ in range(16)]
+    buffers = [client.put_floats(range(_COUNT)) for _ in range(16)]
     during = client.bytes_in_use()
     destroy(buffers)
     after = client.bytes_in_use()
@@ -122,31 +109,24 @@ def _memory(context: Context, part: str) -> str:
 
 def _sizes(context: Context, part: str) -> str:
   with context.client() as client:
-    buffer = client.put(floats(range(_COUNT)))
-    answer = context.table.call('Buffer_Dimensions', buffer=buffer.address)
-    dims = dims_of(answer)
-    nbytes = buffer.nbytes
-    buffer.destroy()
+    buffer = client.put_floats(range(_COUNT))
+    dims, nbytes = buffer.dims, buffer.nbytes
   expect(dims == (_COUNT,), f'a buffer of f32[{_COUNT}] says dimensions {dims}')
   expect(nbytes >= _BYTES, f'a buffer of {_BYTES} bytes says {nbytes}')
   return f'{nbytes} bytes on the device'
 
 
+_uncompiled = functools.partial(Case, compiles=False)
 CASES: tuple[Case, ...] = (
     Case(
         'queries.optimized_program', 'results cannot be read back in their '
         'layout, and Shardy cannot be trusted', _optimized),
     Case('queries.outputs', 'results are counted wrongly', _outputs),
-    Case(
-        'queries.buffers', 'memory is reckoned wrongly', _sizes,
-        compiles=False),
+    _uncompiled('queries.buffers', 'memory is reckoned wrongly', _sizes),
     Case('queries.cost_analysis', 'profilers and the audit tell wrong flops',
          _cost),
     Case('queries.compiled_memory', 'nobody can say whether a program fits',
          _compiled_memory),
-    Case(
-        'queries.memory',
-        'nobody can say how much memory is free',
-        _memory,
-        compiles=False),
+    _uncompiled('queries.memory', 'nobody can say how much memory is free',
+                _memory),
 )

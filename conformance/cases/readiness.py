@@ -7,52 +7,52 @@ from collections.abc import Callable, Iterator, Sequence
 import concurrent.futures
 import contextlib
 import ctypes
+import functools
 import threading
 import time
 
+import numpy as np
+
 from ..case import Case, expect, Failure, NotApplicable, Tier
 from ..context import Context
-from ..pjrt.buffer import Buffer, destroy, floats
+from ..pjrt.buffer import Buffer, destroy
 from ..pjrt.client import Client, pending_buffer, WORDS
 from ..pjrt.event import Callbacks, Event, Told, WAYS
-from ..pjrt.executable import Loaded
 from ..pjrt.graph import elementwise
+from ..pjrt.host_array import HostArray
 from ..pjrt.promises import LongWork, Promise
 from ..pjrt.table import MissingError, PjrtError
+from .checks import skipped_if
 
 # Of each way of waiting. That none of 300 is early where one in fifty is has a
 # probability of 0.98 ** 300, 0.2 %; of callbacks, of each of four.
 _ONE_IN = 50
 _ROUNDS = 300
-COUNT = 8
+_COUNT = 8
 # That a plugin may hold the caller, and that an early event is waited for.
 _HELD, _MOMENT = 5., 1e-3
 # In which what was early has come.
 _LATER = .1
 
-PROMISES = ('executed', 'result', 'read', 'sent', 'arrived', 'copied')
-PENDING = ('result', 'read', 'executed', 'output')
+_PROMISES = ('executed', 'result', 'read', 'sent', 'arrived', 'copied')
+_PENDING = ('result', 'read', 'executed', 'output')
 # Those that the host can judge only if it can look into a device's memory.
 _ON_DEVICE = ('executed', 'result', 'arrived', 'copied')
 
 
 @contextlib.contextmanager
-def long_work(context: Context) -> Iterator[LongWork]:
+def _long_work(context: Context) -> Iterator[LongWork]:
   with context.client() as client:
-    with contextlib.closing(LongWork(client, context.format)) as work:
-      try:
-        yield work
-      except BaseException:
-        work.keep_rooms()
-        raise
+    work = LongWork(client)
+    try:
+      yield work
+    except BaseException:
+      work.keep_rooms()
+      raise
 
 
-def promises(context: Context, part: str) -> Callable[[LongWork], Promise]:
-  """Factories of promises of a kind.
-
-  Raises:
-    NotApplicable: the plugin cannot make any.
-  """
+def _promises(context: Context, part: str) -> Callable[[LongWork], Promise]:
+  """Factories of promises of a kind."""
   if part == 'copied':
     context.needs('Buffer_CopyToDevice')
     if len(context.capabilities.get('devices', ())) < 2:
@@ -62,10 +62,10 @@ def promises(context: Context, part: str) -> Callable[[LongWork], Promise]:
 
 def _data(context: Context, part: str) -> str:
   """Looks at what is promised at once when it is said to be there."""
-  make = promises(context, part)
+  make = _promises(context, part)
   callbacks = Callbacks(context.table)
   waiting = 0
-  with long_work(context) as work:
+  with _long_work(context) as work:
     if part in _ON_DEVICE and not work.host_sees:
       raise NotApplicable('the host cannot look into the memory of a device')
     for number in range(_ROUNDS):
@@ -96,77 +96,63 @@ def pending(client: Client) -> Iterator[tuple[Buffer, Callable[[], None]]]:
     NotApplicable: the plugin has no transfers of that kind.
   """
   with contextlib.ExitStack() as stack:
-    try:
-      buffer, fail = stack.enter_context(pending_buffer(client, COUNT))
-    except MissingError as e:
-      raise NotApplicable(str(e)) from e
-    except PjrtError as e:
-      if e.code != 'UNIMPLEMENTED':
-        raise
-      raise NotApplicable(f'the plugin has no such transfers: {e}') from e
+    with skipped_if('UNIMPLEMENTED', 'the plugin has no such transfers: '):
+      try:
+        buffer, fail = stack.enter_context(pending_buffer(client, _COUNT))
+      except MissingError as e:
+        raise NotApplicable(str(e)) from e
     yield buffer, fail
 
 
-@contextlib.contextmanager
-def on_pending(client: Client, loaded: Loaded, part: str, buffer: Buffer,
-               other: Buffer, fail: Callable[[], None]) -> Iterator[Event]:
-  """An event of what waits for a buffer, which is destroyed behind the block.
+def _pending_events(context: Context,
+                    part: str) -> Iterator[tuple[Event, Callable[[], None]]]:
+  """Events of what waits for a buffer that has not come, in each round another.
+
+  With each comes what lets the buffer fail.
+
+  Where the plugin waits in its call, a timer lets it go.
 
   Args:
-    part: one of PENDING.
-    buffer, fail: of `pending`.
-    other: the program's second argument.
-
-  Raises:
-    NotApplicable: the plugin waits in its call; a timer lets it go.
+    part: one of _PENDING.
   """
-  table = client.table
-  timer = threading.Timer(_HELD, fail)
-  timer.start()
-  results = []
-  memory = (ctypes.c_float * COUNT)()
-  if part == 'result':
-    address = buffer.ready_event().address
-  elif part == 'read':
-    address = table.call(
-        'Buffer_ToHostBuffer',
-        src=buffer.address,
-        dst=ctypes.addressof(memory),
-        dst_size=ctypes.sizeof(memory)).event
-  else:
-    execution = loaded.start([[buffer, other]])
-    results = execution.outputs[0]
-    address = execution.events[0]
-    if part == 'output':
-      Event(table, address).destroy()
-      address = results[0].ready_event().address
-  held = not timer.is_alive()
-  timer.cancel()
-  if held:
-    raise NotApplicable('the plugin waits for the transfer in its call')
-  event = Event(table, address)
-  yield event
-  event.destroy()
-  destroy(results)
+  memory = (ctypes.c_float * _COUNT)()
+  with context.client() as client:
+    loaded = client.compile(elementwise((_COUNT,)))
+    other = client.put_floats(range(_COUNT))
+    for _ in range(_ROUNDS):
+      with pending(client) as (buffer, fail):
+        timer = threading.Timer(_HELD, fail)
+        timer.start()
+        results = []
+        if part == 'result':
+          event = buffer.ready_event()
+        elif part == 'read':
+          event = buffer.copy_into(memory)
+        else:
+          execution = loaded.start([[buffer, other]])
+          results = execution.outputs[0]
+          event = Event(client.table, execution.events[0])
+          if part == 'output':
+            event.destroy()
+            event = results[0].ready_event()
+        held = not timer.is_alive()
+        timer.cancel()
+        if held:
+          raise NotApplicable('the plugin waits for the transfer in its call')
+        yield event, fail
+        event.destroy()
+        destroy(results)
 
 
 def _waits(context: Context, part: str) -> str:
   """Checks that nothing is ready that rests on what has not come."""
   callbacks = Callbacks(context.table)
-  with contextlib.ExitStack() as stack:
-    client = stack.enter_context(context.client())
-    pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(1))
-    loaded = client.compile(context.program(elementwise((COUNT,)), client))
-    other = client.put(floats(range(COUNT)))
-    for number in range(_ROUNDS):
-      with pending(client) as (buffer, fail):
-        with on_pending(client, loaded, part, buffer, other, fail) as event:
-          way = _way(event, callbacks, pool, fail)
+  with concurrent.futures.ThreadPoolExecutor(1) as pool:
+    for number, (event, fail) in enumerate(_pending_events(context, part)):
+      way = _way(event, callbacks, pool, fail)
       expect(
           not way, f'round {number}: an input has not come, and what waits for '
           f'it is ready, by {way}')
-    other.destroy()
-    loaded.destroy()
   return f'{_ROUNDS} events'
 
 
@@ -195,7 +181,7 @@ def _way(event: Event, callbacks: Callbacks, pool: concurrent.futures.Executor,
 
 _SECONDS = 5.
 # Buffers that callbacks destroy, and elements of each.
-_DESTROYED, _LARGE = 50, 1 << 16
+_DESTROYED, _LARGE = 50, 1 << 18
 # In which a call too many comes.
 _SPARE = .05
 # Two that are there before the event is ready, one that comes behind, and one
@@ -206,16 +192,16 @@ _NAMES = ('the first', 'the second', 'one added when it was ready',
 
 def _called(context: Context, part: str) -> str:
   """Events that become ready."""
-  make = promises(context, part)
+  make = _promises(context, part)
   callbacks = Callbacks(context.table)
   calls: list[Told] = []
   waiting = 0
-  with long_work(context) as work:
+  with _long_work(context) as work:
     for number in range(0, 4 * _ROUNDS, 4):
       work.stir()
       promise = make(work)
-      callbacks.add(promise.event, number)
-      callbacks.add(promise.event, number + 1)
+      for position in range(2):
+        callbacks.add(promise.event, number + position)
       waiting += not promise.event.is_ready
       promise.event.wait()
       callbacks.add(promise.event, number + 2)
@@ -238,9 +224,9 @@ def _destroys(context: Context, part: str) -> str:
   """Callbacks that let go of a buffer: of what has come, or of an argument."""
   client = context.kept_client()
   callbacks = Callbacks(context.table)
-  loaded = client.compile(context.program(elementwise((_LARGE,)), client))
+  loaded = client.compile(elementwise((_LARGE,)))
   for number in range(_DESTROYED):
-    given = client.put(floats([float(number)] * _LARGE))
+    given = client.put(HostArray.from_numbers('F32', np.full(_LARGE, number)))
     execution = loaded.start([[given, given]])
     (result,), = execution.outputs
     event = result.ready_event()
@@ -253,7 +239,6 @@ def _destroys(context: Context, part: str) -> str:
     event.destroy()
     execution.wait()
     last.destroy()
-  loaded.destroy()
   return f'{_DESTROYED} callbacks'
 
 
@@ -261,21 +246,15 @@ def _failed_transfer(context: Context, part: str) -> str:
   """Events of a transfer that fails, and of what waits for it."""
   callbacks = Callbacks(context.table)
   calls: list[Told] = []
-  with context.client() as client:
-    loaded = client.compile(context.program(elementwise((COUNT,)), client))
-    other = client.put(floats(range(COUNT)))
-    for number in range(0, 4 * _ROUNDS, 4):
-      with pending(client) as (buffer, fail):
-        with on_pending(client, loaded, part, buffer, other, fail) as event:
-          callbacks.add(event, number)
-          callbacks.add(event, number + 1)
-          fail()
-          calls += _await(callbacks, number, 2)
-          callbacks.add(event, number + 2)
-          calls += _await(callbacks, number + 2, 1)
-    other.destroy()
-    loaded.destroy()
-    time.sleep(_SPARE)
+  for each, (event, fail) in enumerate(_pending_events(context, part)):
+    number = 4 * each
+    callbacks.add(event, number)
+    callbacks.add(event, number + 1)
+    fail()
+    calls += _await(callbacks, number, 2)
+    callbacks.add(event, number + 2)
+    calls += _await(callbacks, number + 2, 1)
+  time.sleep(_SPARE)
   calls += callbacks.take_calls()
   _check_once(calls)
   for number, error in calls:
@@ -287,11 +266,7 @@ def _failed_transfer(context: Context, part: str) -> str:
 
 
 def _await(callbacks: Callbacks, first: int, count: int) -> list[Told]:
-  """The calls till all of some numbers have come.
-
-  Raises:
-    Failure: one does not come.
-  """
+  """The calls till all of some numbers have come."""
   missing = callbacks.missing(range(first, first + count), _SECONDS)
   words = ' and '.join(_NAMES[number % 4] for number in sorted(missing))
   expect(
@@ -307,25 +282,16 @@ def _check_once(outcomes: Sequence[Told]) -> None:
         f'({_NAMES[number % 4]}) was called {calls} times')
 
 
+_promised = functools.partial(
+    Case, parts=_PROMISES, seconds=180, tier=Tier.WHOLE)
 CASES: tuple[Case, ...] = (
-    Case(
-        'readiness.data',
-        'a number is read before it is there',
-        _data,
-        PROMISES,
-        seconds=180,
-        tier=Tier.WHOLE),
+    _promised('readiness.data', 'a number is read before it is there', _data),
     Case('readiness.waits', 'a result is taken before its inputs have come',
-         _waits, PENDING),
-    Case(
-        'callbacks.called',
-        'a program waits for what has come long ago',
-        _called,
-        PROMISES,
-        seconds=180,
-        tier=Tier.WHOLE),
+         _waits, _PENDING),
+    _promised('callbacks.called', 'a program waits for what has come long ago',
+              _called),
     Case('callbacks.destroys', 'a program never ends', _destroys,
          ('result', 'argument')),
     Case('callbacks.failed', 'what has failed is taken for a result, or waited '
-         'for without end', _failed_transfer, PENDING),
+         'for without end', _failed_transfer, _PENDING),
 )

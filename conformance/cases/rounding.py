@@ -10,18 +10,17 @@ import dataclasses
 
 import numpy as np
 
-from ..case import Case, expect, Tier
+from ..case import Case, Tier
 from ..context import Context
 from ..pjrt.client import Client
 from ..pjrt.graph import Array, Graph, Step
 from ..pjrt.host_array import HostArray
-from ..pjrt.buffer import destroy
+from .checks import check_array
 
 # Less than a vector, no multiple of one, some threads' shares, and beyond 64 MiB
 # of float32.
 _SMALL = (1, 5, 13, 31, 1027, 4099, (1 << 13) + 1, (1 << 16) + 5, (1 << 20) - 3)
 _LARGE = (1 << 24) + 13
-# numpy has no bfloat16: it is the upper half of a float32.
 _TYPES = {
     'f16': np.dtype('<f2'),
     'f32': np.dtype('<f4'),
@@ -99,12 +98,6 @@ def _rounded_to(name: str, values: np.ndarray) -> np.ndarray:
   return bits.view('<f4')
 
 
-def _array(name: str, values: np.ndarray) -> HostArray:
-  data = np.ascontiguousarray(
-      values.view('<u2')[1::2]) if (name == 'bf16') else values
-  return HostArray(name.upper(), values.shape, data.tobytes())
-
-
 def _numbers(operation: _Operation, count: int, seed: int) -> np.ndarray:
   """Numbers around one of both signs; of a cast, each third is a tie.
 
@@ -122,23 +115,23 @@ def _numbers(operation: _Operation, count: int, seed: int) -> np.ndarray:
   return values
 
 
-def _check(client: Client, form: str, operation: _Operation,
-           given: list[np.ndarray], label: str) -> None:
+def _check(client: Client, operation: _Operation, given: list[np.ndarray],
+           label: str) -> None:
   dims = given[0].shape
   operands = tuple(range(operation.operands))
-  graph = Graph(
-      (Array(operation.source, dims),) * operation.operands,
-      (Step(operation.opcode, Array(operation.target, dims), operands),),
-      (operation.operands,))
-  loaded = client.compile(graph.program(form, client.ids[:1]))
-  buffers = [client.put(_array(operation.source, values)) for values in given]
+  loaded = client.compile(
+      Graph((Array(operation.source, dims),) * operation.operands,
+            (Step(operation.opcode, Array(operation.target, dims), operands),),
+            (operation.operands,)))
+  buffers = [
+      client.put(HostArray.from_numbers(operation.source.upper(), values))
+      for values in given
+  ]
   (result,), = loaded.execute([buffers])
-  expected = _array(operation.target, operation.expected(*given))
-  actual = result.read(expected.type_name, dims)
-  destroy((*buffers, result))
-  loaded.destroy()
-  difference = expected.first_difference(actual)
-  expect(not difference, f'{label} {expected.type_name}: {difference}')
+  type_name = operation.target.upper()
+  check_array(result,
+              HostArray.from_numbers(type_name, operation.expected(*given)),
+              f'{label} {type_name}')
 
 
 def _rounded(context: Context, part: str) -> str:
@@ -147,7 +140,7 @@ def _rounded(context: Context, part: str) -> str:
   operation = _OPERATIONS[name]
   for count in counts:
     given = [_numbers(operation, count, s) for s in range(operation.operands)]
-    _check(context.kept_client(), context.format, operation, given,
+    _check(context.kept_client(), operation, given,
            f'{count} elements are not rounded to the nearest')
   return f'{", ".join(f"{count:,}" for count in counts)} elements'
 
@@ -156,7 +149,7 @@ def _bytes(context: Context, part: str) -> str:
   """Every number of a byte, as another type and back."""
   operation = _BYTES[part]
   numbers = np.arange(256) - (128 if operation.source == 's8' else 0)
-  _check(context.kept_client(), context.format, operation,
+  _check(context.kept_client(), operation,
          [_rounded_to(operation.source, numbers)],
          '256 numbers of a byte change as they become')
   return '256 numbers'

@@ -9,9 +9,7 @@ from ..shared.mode import Mode
 from ..shared.sharding.text import parse_sharding
 from ..case import Case, expect, Needs
 from ..context import Context
-from ..pjrt.client import Client
-from ..pjrt.graph import elementwise, Graph
-from ..pjrt.buffer import destroy, floats, read_floats
+from ..pjrt.graph import elementwise
 from ..torch_modules import torch_xla, xs
 from ..torch_session import (annotated, check_equal, check_shards, DATA, MODEL,
                              numbers, recorded)
@@ -24,6 +22,7 @@ _FORMS = {
     'turned_again': 'devices=[8]<=[2,2,2]T(2,0,1)',
     'list': 'devices=[8]3,1,7,0,2,6,4,5',
 }
+_BOTH = (DATA, MODEL)
 _UNEVEN = ('7x16', '9x8', '13x5', '3x3', '1x9')
 # The mode by the end of a case's name. Without modes there is GSPMD alone.
 _MODES = (('', Mode.SHARDY, Needs.TORCH_XLA), ('_gspmd', Mode.V2, Needs.MODES))
@@ -35,36 +34,17 @@ def _forms(context: Context, part: str) -> str:
     plain = parse_sharding('{devices=[8]<=[8]}')
     wanted = parse_sharding('{' + _FORMS[part] + '}')
     order = wanted.tiles.to_array().flatten().tolist()
-    tiles_by_version = {}
+    expected = [2. * order.index(device) for device in range(8)]
     for version, sharding in (('V2', wanted), ('V1', wanted.to_v1())):
-      graph = elementwise((8,), shardings=(plain, plain, sharding))
-      tiles_by_version[version] = _result(context, client, graph)
+      loaded = client.compile(
+          elementwise((8,), shardings=(plain, plain, sharding)), client.ids[:8])
+      results = loaded.execute(
+          [[client.put_floats([d], d) for _ in range(2)] for d in range(8)])
+      held = [result.floats(1)[0] for (result,) in results]
       expect(
-          tiles_by_version[version] == {
-              device: 2. * tile for tile, device in enumerate(order)
-          }, f'{sharding} in {version}: the devices hold '
-          f'{_by_device(tiles_by_version[version])} in place of '
-          f'{_by_device({d: 2. * t for t, d in enumerate(order)})}')
+          held == expected, f'{sharding} in {version}: the devices hold {held} '
+          f'in place of {expected}')
   return 'V1 and V2 alike' if part != 'list' else 'as listed'
-
-
-def _result(context: Context, client: Client, graph: Graph) -> dict[int, float]:
-  """The result on each of eight devices that begin with their own numbers."""
-  loaded = client.compile(
-      graph.program(context.format, client.ids[:8], Partitioner.GSPMD))
-  lists = [
-      [client.put(floats([float(d)]), d) for _ in range(2)] for d in range(8)
-  ]
-  results = loaded.execute(lists)
-  held = {d: read_floats(results[d][0], 1)[0] for d in range(8)}
-  for of_device in (*lists, *results):
-    destroy(of_device)
-  loaded.destroy()
-  return held
-
-
-def _by_device(held: dict[int, float]) -> list[float]:
-  return [held[device] for device in sorted(held)]
 
 
 def _assignment(context: Context, part: str) -> str:
@@ -75,28 +55,21 @@ def _assignment(context: Context, part: str) -> str:
     ids = [client.ids[position] for position in positions]
     size = len(ids)
     split = parse_sharding(f'{{devices=[{size}]<=[{size}]}}')
-    add = elementwise((size,), shardings=(split,) * 3 if size > 1 else ())
     loaded = client.compile(
-        add.program(context.format, ids,
-                    Partitioner.GSPMD if size > 1 else Partitioner.NONE))
-    lists = [[client.put(floats([float(tile)]), position)
-              for _ in range(2)]
-             for tile, position in enumerate(positions)]
-    results = loaded.execute(lists)
-    for tile, (position, of_device) in enumerate(zip(positions, results)):
-      where = context.table.call(
-          'Buffer_Device', buffer=of_device[0].address).device
+        elementwise((size,), shardings=(split,) * 3 if size > 1 else ()), ids)
+    results = loaded.execute(
+        [[client.put_floats([tile], position)
+          for _ in range(2)]
+         for tile, position in enumerate(positions)])
+    for tile, (position, (result,)) in enumerate(zip(positions, results)):
       expect(
-          where == client.devices[position],
+          result.device == client.devices[position],
           f'compiled for the devices {ids}, result {tile} is not on device '
           f'{client.ids[position]}')
-      actual, = read_floats(of_device[0], 1)
+      actual, = result.floats(1)
       expect(
           actual == 2. * tile, f'device {client.ids[position]} holds {actual} '
           f'in place of {2. * tile}')
-    for of_device in (*lists, *results):
-      destroy(of_device)
-    loaded.destroy()
   return f'{size} device(s)'
 
 
@@ -106,8 +79,7 @@ def _mesh(context: Context, part: str) -> str:
   mesh = session.grid(device_ids(session, part))
   host = session.even_numbers()
   with recorded() as programs:
-    for spec in ((DATA, MODEL), (MODEL, DATA), ((DATA, MODEL), None), (None,
-                                                                       MODEL)):
+    for spec in ((DATA, MODEL), (MODEL, DATA), (_BOTH, None), (None, MODEL)):
       tensor = annotated(session.to_device(host), mesh, spec)
       check_shards(tensor, host, mesh, spec, f'{spec}')
       result = annotated(tensor * 3 + 1, mesh, spec)
@@ -123,8 +95,7 @@ def _uneven(context: Context, part: str) -> str:
   mesh = session.grid()
   rows, columns = map(int, part.split('x'))
   host = numbers(rows, columns)
-  for spec in ((DATA, None), (None, MODEL), (MODEL, DATA), ((DATA, MODEL),
-                                                            None)):
+  for spec in ((DATA, None), (None, MODEL), (MODEL, DATA), (_BOTH, None)):
     tensor = annotated(session.to_device(host), mesh, spec)
     check_shards(tensor, host, mesh, spec, f'{spec}')
     result = tensor + 1

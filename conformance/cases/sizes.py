@@ -13,11 +13,11 @@ import numpy as np
 
 from ..case import Case, expect, Failure, NotApplicable, Tier
 from ..context import Context
-from ..pjrt.buffer import Buffer, destroy, floats, read_floats
+from ..pjrt.buffer import Buffer
 from ..pjrt.client import Client
 from ..pjrt.graph import Array, elementwise, Graph, Step
 from ..pjrt.host_array import HostArray
-from ..pjrt.table import PjrtError
+from .checks import check_array, skipped_if
 
 _MIB = 1 << 20
 # Elements of 4 bytes above a power of two, so that the tail fills no vector.
@@ -28,27 +28,16 @@ _TRANSFERS = ('1 MiB', '65 MiB', '257 MiB', '2049 MiB')
 _COPIES = 4
 
 
-def _pattern(count: int, number: int) -> np.ndarray:
+def _pattern(count: int, number: int) -> HostArray:
   """uint32 that are all different, and other ones for other small numbers."""
   odd = np.uint32(2654435761)  # A product with it is another one for each.
-  return (np.arange(count, dtype='<u4') + np.uint32(number << 24)) * odd
+  words = (np.arange(count, dtype='<u4') + np.uint32(number << 24)) * odd
+  return HostArray.from_numbers('U32', words)
 
 
-def _array(words: np.ndarray) -> HostArray:
-  return HostArray('U32', words.shape, words.tobytes())
-
-
-def _count(part: str) -> int:
-  """The number of elements of a part's array."""
-  return int(part.split()[0]) * _MIB // 4 + _MORE
-
-
-def _fits(copies: int, count: int) -> None:
-  """Checks that the host has the memory.
-
-  Raises:
-    NotApplicable: it has not.
-  """
+def _begin(context: Context, part: str, copies: int) -> tuple[Client, int]:
+  """The client, and the number of elements of a part's array, if they fit."""
+  count = int(part.split()[0]) * _MIB // 4 + _MORE
   needed = copies * 4 * count
   with open('/proc/meminfo', encoding='ascii') as file:
     lines = dict(line.split(':') for line in file)
@@ -56,27 +45,23 @@ def _fits(copies: int, count: int) -> None:
   if needed > available:
     raise NotApplicable(f'it takes {needed / _MIB:,.0f} MiB of the host, and '
                         f'{available / _MIB:,.0f} are available')
+  return context.kept_client(), count
 
 
 def _check(buffer: Buffer, sent: HostArray, label: str) -> None:
-  difference = sent.first_difference(buffer.read('U32', sent.dims))
-  expect(not difference, f'{len(sent.data):,} bytes {label}: {difference}')
+  check_array(buffer, sent, f'{len(sent.data):,} bytes {label}')
 
 
 def _put(client: Client, array: HostArray, device: int = 0) -> Buffer:
-  try:
+  with skipped_if('RESOURCE_EXHAUSTED', 'the device has no room: '):
     return client.put(array, device)
-  except PjrtError as e:
-    if e.code == 'RESOURCE_EXHAUSTED':
-      raise NotApplicable(f'the device has no room: {e}') from e
-    raise
 
 
 def _small(client: Client) -> None:
   """Sizes around each power of two, to the first device."""
   for exponent in range(1, 19):
     for more in (-1, 0, 1):
-      sent = _array(_pattern((1 << exponent) + more, exponent))
+      sent = _pattern((1 << exponent) + more, exponent)
       buffer = client.put(sent)
       _check(buffer, sent, 'to device 0 and back')
       buffer.destroy()
@@ -84,61 +69,45 @@ def _small(client: Client) -> None:
 
 def _transfers(context: Context, part: str) -> str:
   """To the first device and back."""
-  client = context.kept_client()
-  count = _count(part)
-  _fits(_COPIES, count)
+  client, count = _begin(context, part, _COPIES)
   if part == _TRANSFERS[0]:
     _small(client)
-  sent = _array(_pattern(count, 0))
-  buffer = _put(client, sent)
-  _check(buffer, sent, 'to the first device and back')
-  buffer.destroy()
+  sent = _pattern(count, 0)
+  _check(_put(client, sent), sent, 'to the first device and back')
   return f'{len(sent.data):,} bytes'
 
 
 def _shards(context: Context, part: str) -> str:
   """To each device its own, and all of them back."""
-  client = context.kept_client()
-  count = _count(part)
-  _fits(len(client.ids) + _COPIES, count)
+  devices = len(context.kept_client().ids)
+  client, count = _begin(context, part, devices + _COPIES)
   buffers = [
-      _put(client, _array(_pattern(count, device)), device)
-      for device in range(len(client.ids))
+      _put(client, _pattern(count, device), device) for device in range(devices)
   ]
   for device, buffer in enumerate(buffers):
-    _check(buffer, _array(_pattern(count, device)),
+    _check(buffer, _pattern(count, device),
            f'to device {client.ids[device]} and back')
-  destroy(buffers)
-  return f'{4 * count:,} bytes on each of {len(client.ids)} devices'
+  return f'{4 * count:,} bytes on each of {devices} devices'
 
 
 def _copies(context: Context, part: str) -> str:
   """From the first device to the second one, and on to the host."""
   context.needs('Buffer_CopyToDevice')
-  client = context.kept_client()
-  count = _count(part)
-  _fits(_COPIES + 1, count)
-  sent = _array(_pattern(count, 1))
-  original = _put(client, sent)
-  copy = original.copy_to(client.devices[1])
+  client, count = _begin(context, part, _COPIES + 1)
+  sent = _pattern(count, 1)
+  copy = _put(client, sent).copy_to(client.devices[1])
   _check(copy, sent, 'between devices')
-  destroy((original, copy))
   return f'{len(sent.data):,} bytes'
 
 
 def _results(context: Context, part: str) -> str:
   """A sum of two arrays of a size."""
-  client = context.kept_client()
-  count = _count(part)
-  _fits(_COPIES + 2, count)
-  program = context.program(elementwise((count,), dtype='u32'), client)
+  client, count = _begin(context, part, _COPIES + 2)
   left, right = _pattern(count, 2), _pattern(count, 3)
-  loaded = client.compile(program)
-  buffers = [_put(client, _array(words)) for words in (left, right)]
-  (result,), = loaded.execute([buffers])
-  _check(result, _array(left + right), 'as a sum')
-  destroy((*buffers, result))
-  loaded.destroy()
+  loaded = client.compile(elementwise((count,), dtype='u32'))
+  (result,), = loaded.execute([[_put(client, left), _put(client, right)]])
+  wanted = HostArray.from_numbers('U32', left.numbers() + right.numbers())
+  _check(result, wanted, 'as a sum')
   return f'{4 * count:,} bytes'
 
 
@@ -146,13 +115,11 @@ def _empty(context: Context, part: str) -> str:
   """A program of an array without elements."""
   client = context.kept_client()
   dims = tuple(map(int, part.split('x')))
-  loaded = client.compile(context.program(elementwise(dims), client))
+  loaded = client.compile(elementwise(dims))
   given = client.put(HostArray('F32', dims, b''))
   (result,), = loaded.execute([[given, given]])
   read = result.read('F32', dims)
   expect(not read.data, f'a sum of empty arrays has {len(read.data)} bytes')
-  destroy((given, result))
-  loaded.destroy()
   return 'no bytes'
 
 
@@ -176,7 +143,7 @@ def _arguments(context: Context, part: str) -> str:
   joined = Array('f32', (count,))
   graph = Graph((_ONE,) * count,
                 (Step('concatenate', joined, tuple(range(count))),), (count,))
-  actual, = _run(context.kept_client(), context.format, graph, 1)
+  actual, = _run(context.kept_client(), graph, 1)
   _check_numbers(actual, tuple(float(i) for i in range(count)), 'argument')
   return f'{count} arguments of one program'
 
@@ -190,7 +157,7 @@ def _many_results(context: Context, part: str) -> str:
       tuple(Step('add', _ONE, (i, (i + 1) % count)) for i in range(count)),
       tuple(range(count, 2 * count)))
   devices = 1 if count == _COUNTS[-1] else len(client.ids)
-  for device, actual in enumerate(_run(client, context.format, graph, devices)):
+  for device, actual in enumerate(_run(client, graph, devices)):
     first = device * count
     _check_numbers(
         actual,
@@ -199,30 +166,24 @@ def _many_results(context: Context, part: str) -> str:
   return f'{count} arguments and results on {devices} device(s)'
 
 
-def _run(client: Client, form: str, graph: Graph,
-         devices: int) -> list[tuple[float, ...]]:
+def _run(client: Client, graph: Graph, devices: int) -> list[tuple[float, ...]]:
   """The numbers in the results of each device, one after the other.
 
   The arguments are whole numbers, on each device those after the last one's.
   """
   count = len(graph.parameters)
-  loaded = client.compile(graph.program(form, client.ids[:devices]))
-  arguments = [[
-      client.put(floats([device * count + i]), device) for i in range(count)
-  ] for device in range(devices)]
-  outputs = loaded.execute(arguments, len(graph.results))
+  loaded = client.compile(graph, client.ids[:devices])
+  outputs = loaded.execute(
+      [[client.put_floats([device * count + i], device)
+        for i in range(count)]
+       for device in range(devices)], len(graph.results))
   length = graph.values[graph.results[0]].count
-  results = [
-      tuple(
-          number
-          for buffer in of_device
-          for number in read_floats(buffer, length))
+  return [
+      tuple(number
+            for buffer in of_device
+            for number in buffer.floats(length))
       for of_device in outputs
   ]
-  for buffers in (*arguments, *outputs):
-    destroy(buffers)
-  loaded.destroy()
-  return results
 
 
 def _check_numbers(actual: Sequence[float], expected: Sequence[float],
@@ -237,27 +198,16 @@ def _check_numbers(actual: Sequence[float], expected: Sequence[float],
         (f'; that is what {label} {whose} has to be' if whose else ''))
 
 
+_moved = functools.partial(_case, compiles=False)
+_between = functools.partial(_moved, devices=2)
 CASES: tuple[Case, ...] = (
-    _case(
-        'sizes.transfers',
-        'tensors change on their way from some size on',
-        _transfers,
-        _TRANSFERS,
-        compiles=False),
-    _case(
-        'sizes.shards',
-        'shards of large tensors change on their way',
-        _shards,
-        _TRANSFERS[:2],
-        devices=2,
-        compiles=False),
-    _case(
-        'sizes.copies',
-        'copies of large tensors between devices are wrong',
-        _copies,
-        _TRANSFERS[:3],
-        devices=2,
-        compiles=False),
+    _moved('sizes.transfers', 'tensors change on their way from some size on',
+           _transfers, _TRANSFERS),
+    _between('sizes.shards', 'shards of large tensors change on their way',
+             _shards, _TRANSFERS[:2]),
+    _between('sizes.copies',
+             'copies of large tensors between devices are wrong', _copies,
+             _TRANSFERS[:3]),
     Case('sizes.empty', 'a batch without elements ends the process', _empty,
          ('0', '0x4', '3x0x2')),
     _case('sizes.results', 'large results are wrong', _results, _TRANSFERS[:3]),

@@ -12,7 +12,7 @@ from ..case import Case, expect
 from ..context import Context
 from ..pjrt.event import Callbacks
 from ..pjrt.graph import elementwise
-from ..pjrt.buffer import destroy, floats
+from ..pjrt.client import describe
 from ..pjrt.table import MissingError, PjrtError, pointers, Table, text
 
 # What torch_xla 2.9 calls, beside what only a few of its features need.
@@ -86,10 +86,7 @@ def _devices(context: Context, part: str) -> str:
       expect(
           table.call('Device_IsAddressable', device=device).is_addressable,
           f'device {number} is listed as addressable and says that it is not')
-      description = table.call(
-          'Device_GetDescription', device=device).device_description
-      kind = table.call(
-          'DeviceDescription_Kind', device_description=description)
+      kind = describe(table, device, 'Kind')
       expect(kind.device_kind_size, f'device {number} has no kind')
       table.call('Device_DefaultMemory', device=device)
     expected_count = context.options.get('cpu_device_count', len(client.ids))
@@ -142,8 +139,8 @@ def _get_all(context: Context) -> None:
       return table.call(name, **handle)
     return None
 
-  loaded = client.compile(context.program(elementwise((1,)), client))
-  buffer = client.put(floats([1.]))
+  loaded = client.compile(elementwise((1,)))
+  buffer = client.put_floats([1.])
   callbacks, event = Callbacks(table), buffer.ready_event()
   callbacks.add(event, 0)
   event.wait()
@@ -171,8 +168,7 @@ def _get_all(context: Context) -> None:
         ask(f'{owner}_{name}', **{field: handle})
   _ = event.is_ready
   event.destroy()
-  destroy([buffer])
-  loaded.destroy()
+  client.release()
 
 
 def _struct_sizes(context: Context, part: str) -> str:
@@ -196,17 +192,12 @@ def _struct_sizes(context: Context, part: str) -> str:
 
 
 _case = functools.partial(Case, compiles=False)
+_of_table = functools.partial(_case, devices=0)
 CASES: tuple[Case, ...] = (
-    _case(
-        'start.version',
-        'torch_xla and the plugin call each other wrongly',
-        _version,
-        devices=0),
-    _case(
-        'start.functions',
-        'a call into nothing ends the process',
-        _functions,
-        devices=0),
+    _of_table('start.version',
+              'torch_xla and the plugin call each other wrongly', _version),
+    _of_table('start.functions', 'a call into nothing ends the process',
+              _functions),
     _case(
         'start.twice', 'a second start in one process, as in tests and in '
         'notebooks, fails', _twice, ('library', 'client')),

@@ -2,80 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 import concurrent.futures
-import contextlib
 import dataclasses
 import random
 import threading
 
-from ..case import Case, expect, Failure, Tier
+from ..case import Case, expect, Tier
 from ..context import Context
 from ..pjrt.bench import at_once, Bench, Work
-from ..pjrt.client import Client
 from ..pjrt.graph import elementwise
 from ..pjrt.host_array import HostArray
-from ..pjrt.table import Table
+from .checks import check_array, check_run
 
 _THREADS = 8
-_ROUNDS = 60
-_COMPILES = 4
-
-
-def _together(work: Callable[[int], None]) -> None:
-  """Runs `work(number)` on threads that begin at once."""
-  barrier = threading.Barrier(_THREADS)
-
-  def run_one(number: int) -> None:
-    barrier.wait()
-    work(number)
-
-  with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
-    for done in [pool.submit(run_one, n) for n in range(_THREADS)]:
-      done.result()
-
-
-def _transfers(client: Client, number: int) -> None:
-  device = number % len(client.ids)
-  for round_ in range(_ROUNDS):
-    sent = HostArray.random_bits('F32', (257,), number * _ROUNDS + round_)
-    buffer = client.put(sent, device)
-    difference = sent.first_difference(buffer.read('F32', (257,)))
-    buffer.destroy()
-    if difference:
-      raise Failure(f'thread {number}, round {round_}: {difference}')
+_ROUNDS = {'transfers': 60, 'executions': 60, 'compiles': 4}
 
 
 def _case(context: Context, part: str) -> str:
+  rounds, barrier = _ROUNDS[part], threading.Barrier(_THREADS)
   with context.client() as client:
-    if part == 'transfers':
-      _together(lambda number: _transfers(client, number))
-      return f'{_THREADS} threads, {_ROUNDS} rounds'
-    program = context.program(elementwise((64,)), client)
-    loaded = client.compile(program)
+    loaded = client.compile(elementwise((64,)))
 
-    def execute(number: int) -> None:
-      for round_ in range(_ROUNDS):
-        value = float(number * _ROUNDS + round_)
-        actual = client.run(loaded, [value] * 64, [1.] * 64)
-        expect(
-            actual == (value + 1,) * 64,
-            f'thread {number}, round {round_}: {set(actual)} in place of '
-            f'{value + 1}')
+    def transfer(number: int, label: str) -> None:
+      sent = HostArray.random_bits('F32', (257,), number)
+      buffer = client.put(sent, number // rounds % len(client.ids))
+      check_array(buffer, sent, label)
+      buffer.destroy()
 
-    def compile_(number: int) -> None:
-      for round_ in range(_COMPILES):
-        size = 8 + number * _COMPILES + round_
-        own = client.compile(context.program(elementwise((size,)), client))
-        sums = client.run(own, [float(size)] * size, [float(size)] * size)
-        own.destroy()
-        expect(
-            sums == (2. * size,) * size, f'thread {number}: a program '
-            f'compiled beside others gave {set(sums)}, not {2. * size}')
+    def execute(number: int, label: str) -> None:
+      check_run(client, loaded, ([number] * 64, [1] * 64), [number + 1] * 64,
+                label)
 
-    _together(execute if part == 'executions' else compile_)
-    loaded.destroy()
-  rounds = _ROUNDS if part == 'executions' else _COMPILES
+    def compile_(number: int, label: str) -> None:
+      size = 8 + number
+      own = client.compile(elementwise((size,)))
+      check_run(client, own, [[size] * size] * 2, [2 * size] * size,
+                f'{label}: a program compiled beside others')
+      own.destroy()
+
+    attempt = dict(zip(_ROUNDS, (transfer, execute, compile_)))[part]
+
+    def work(thread: int) -> None:
+      barrier.wait()  # All begin at once.
+      for round_ in range(rounds):
+        attempt(thread * rounds + round_, f'thread {thread}, round {round_}')
+
+    with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
+      for done in [pool.submit(work, thread) for thread in range(_THREADS)]:
+        done.result()
   return f'{_THREADS} threads, {rounds} rounds'
 
 
@@ -119,36 +94,26 @@ def _meets(context: Context, part: str) -> str:
     context.needs('Executable_DeserializeAndLoad')
   kind, random_ = _KINDS[part], random.Random(context.seed)
   with context.client() as client:
-    with contextlib.closing(Bench(client, context.format)) as bench:
-      for _ in range(kind.times // kind.batch):
-        makers = [[kind.make] * kind.batch] * 2 + [[
-            _SHORT[name].make
-            for name in random_.choices(list(_SHORT), k=kind.beside)
-        ]
-                                                   for _ in range(2)]
-        _try(context.table, [[make(bench) for make in each] for each in makers])
+    bench = Bench(client)
+    for _ in range(kind.times // kind.batch):
+      kinds = [[kind] * kind.batch] * 2 + [
+          random_.choices(list(_SHORT.values()), k=kind.beside)
+          for _ in range(2)
+      ]
+      lists = [[each.make(bench) for each in some] for some in kinds]
+      for works, statuses in zip(lists, at_once(context.table, lists)):
+        for work, status in zip(works, statuses):
+          wrong = work.judge(status)
+          work.end()
+          expect(
+              not wrong, f'PJRT_{work.name} beside calls of three other '
+              f'threads: {wrong}')
   return f'twice {kind.times:,} calls, on four threads'
-
-
-def _try(table: Table, lists: Sequence[Sequence[Work]]) -> None:
-  """Makes the calls of each list on a thread, and looks at all results.
-
-  Raises:
-    Failure: one is not as if it had been alone.
-  """
-  outcomes = at_once(table, [[work.call for work in works] for works in lists])
-  for works, statuses in zip(lists, outcomes):
-    for work, status in zip(works, statuses):
-      wrong = work.judge(status)
-      work.end()
-      expect(
-          not wrong, f'PJRT_{work.call.name} beside calls of three other '
-          f'threads: {wrong}')
 
 
 CASES: tuple[Case, ...] = (
     Case('threads.together', 'numbers change when threads work at once', _case,
-         ('transfers', 'executions', 'compiles')),
+         tuple(_ROUNDS)),
     Case(
         'races.meeting',
         'numbers change, or the process ends, when threads work at once',

@@ -31,13 +31,6 @@ def _batches() -> list[tuple[torch.Tensor, torch.Tensor]]:
            torch.randint(8, (16,), generator=generator)) for _ in range(_STEPS)]
 
 
-def _on_cpu(model: torch.nn.Module) -> list[float]:
-  return [
-      float(loss.detach())
-      for loss in _losses(model, [(x, y) for x, y in _batches()], lambda: None)
-  ]
-
-
 def _losses(model, batches, end_step) -> list[torch.Tensor]:
   optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
   losses = []
@@ -55,7 +48,10 @@ def _train(context: Context, part: str) -> str:
   session = context.torch()
   mesh = session.grid()
   plain = _model()
-  cpu_losses = _on_cpu(copy.deepcopy(plain))
+  cpu_losses = [
+      float(loss.detach())
+      for loss in _losses(copy.deepcopy(plain), _batches(), lambda: None)
+  ]
   model = plain.to(session.device)
   if part == 'fsdp':
     from torch_xla.experimental.spmd_fully_sharded_data_parallel import (

@@ -10,11 +10,12 @@ from ..case import Case, expect, Needs, NotApplicable
 from ..context import Context
 from ..pjrt.graph import elementwise
 from ..pjrt.host_array import HostArray, TYPES
-from ..pjrt.buffer import destroy, floats, read_floats
+from ..pjrt.buffer import destroy
 from ..pjrt.table import PjrtError
 from ..torch_modules import torch, torch_xla, xs
 from ..torch_session import (annotated, check_equal, check_shards, DATA, MODEL,
                              SPECS)
+from .checks import check_array, check_floats
 
 # Odd sizes, one element, none, and every rank to six.
 _SHAPES = ((), (1,), (7,), (3, 5), (0, 4), (3, 4, 5), (2, 3, 4, 3),
@@ -53,9 +54,8 @@ def _large(context: Context, part: str) -> str:
     sent = HostArray.random_bits('F32', _LARGE, context.seed)
     for device, number in enumerate(client.ids):
       buffer = client.put(sent, device)
-      difference = sent.first_difference(buffer.read('F32', _LARGE))
+      check_array(buffer, sent, f'device {number}')
       buffer.destroy()
-      expect(not difference, f'device {number}: {difference}')
   return f'{len(sent.data):,} bytes on {len(client.ids)} device(s)'
 
 
@@ -71,32 +71,21 @@ _VIEWS = {
 def _strides(context: Context, part: str) -> str:
   """A view, of elements of each width, read back and used by a program."""
   client = context.kept_client()
-  for type_name, kind in (('S8', 'i1'), ('S16', '<i2'), ('S32', '<i4'),
-                          ('S64', '<i8')):
-    matrix = np.frombuffer(
-        HostArray.random_bits(type_name, (12, 10), context.seed).data,
-        kind).reshape(12, 10)
+  for type_name in ('S8', 'S16', 'S32', 'S64'):
+    sent = HostArray.random_bits(type_name, (12, 10), context.seed)
+    matrix = sent.numbers()
     view = _VIEWS[part](matrix)
     start = view.ctypes.data - matrix.ctypes.data
-    expected = HostArray(type_name, view.shape, view.tobytes())
     name = f'{type_name}{list(view.shape)}: byte_strides {view.strides} '
     buffer = client.put(
-        HostArray(type_name, view.shape,
-                  matrix.tobytes()[start:]),
+        HostArray(type_name, view.shape, sent.data[start:]),
         strides=view.strides)
-    difference = expected.first_difference(buffer.read(type_name, view.shape))
-    expect(not difference, f'{name}were not heeded: {difference}')
-    loaded = client.compile(
-        context.program(
-            elementwise(view.shape, dtype=type_name.lower()), client))
+    check_array(buffer, HostArray.from_numbers(type_name, view),
+                f'{name}were not heeded')
+    loaded = client.compile(elementwise(view.shape, dtype=type_name.lower()))
     (result,), = loaded.execute([[buffer, buffer]])
-    doubled = HostArray(type_name, view.shape, (view + view).tobytes())
-    difference = doubled.first_difference(result.read(type_name, view.shape))
-    expect(
-        not difference, f'{name}are heeded when it is read back, and not by '
-        f'a program: {difference}')
-    destroy((buffer, result))
-    loaded.destroy()
+    check_array(result, HostArray.from_numbers(type_name, view + view),
+                f'{name}are heeded when it is read back, and not by a program')
   return 'elements of 1, 2, 4 and 8 bytes'
 
 
@@ -116,12 +105,11 @@ def _copies_between_devices(context: Context, part: str) -> str:
         break  # That it does not take the type is told elsewhere.
       tried += 1
       copy = original.copy_to(client.devices[following])
-      difference = original.read(type_name, dims).first_difference(
-          copy.read(type_name, dims))
+      check_array(
+          copy, original.read(type_name, dims),
+          f'{type_name}{list(dims)} from device {client.ids[device]} to '
+          f'{client.ids[following]}')
       destroy((original, copy))
-      expect(
-          not difference, f'{type_name}{list(dims)} from device '
-          f'{client.ids[device]} to {client.ids[following]}: {difference}')
   return f'{tried} copies between {count} devices'
 
 
@@ -133,10 +121,8 @@ def _reused(context: Context, part: str) -> str:
       other = HostArray.random_bits('F32', (64,), number + _ROUNDS)
       first, two = client.put(sent), client.put(other)
       for buffer, wanted in ((first, sent), (two, other), (first, sent)):
-        difference = wanted.first_difference(buffer.read('F32', (64,)))
-        expect(not difference, f'read in turn, in round {number}: {difference}')
-      first.destroy()
-      two.destroy()
+        check_array(buffer, wanted, f'read in turn, in round {number}')
+      destroy((first, two))
   return f'{_ROUNDS} rounds'
 
 
@@ -151,42 +137,35 @@ _SPECS = {**SPECS, 'turned_none': ((MODEL, DATA), None)}
 def _fresh(context: Context, part: str) -> str:
   """Each result is that of its own execution."""
   with context.client() as client:
-    loaded = client.compile(context.program(elementwise((4,)), client))
+    loaded = client.compile(elementwise((4,)))
     for number in range(_EXECUTIONS):
-      left, right = client.put(floats([number] * 4)), client.put(
-          floats(range(4)))
-      (result,), = loaded.execute([[left, right]])
-      expected = tuple(float(number + i) for i in range(4))
+      given = [client.put_floats([number] * 4), client.put_floats(range(4))]
+      (result,), = loaded.execute([given])
       for reading in ('first', 'second'):
-        actual = read_floats(result, 4)
-        expect(
-            actual == expected, f'the {reading} reading of execution {number} '
-            f'gave {actual} in place of {expected}')
-      destroy((left, right, result))
-    loaded.destroy()
+        check_floats(result, range(number, number + 4),
+                     f'the {reading} reading of execution {number} gave')
+      destroy((*given, result))
   return f'{_EXECUTIONS} executions'
 
 
 def _alive(context: Context, part: str) -> str:
   """Results that all live at once are read when the last one is there."""
   client = context.kept_client()
-  loaded = client.compile(context.program(elementwise((4,)), client))
-  right = client.put(floats(range(4)))
+  loaded = client.compile(elementwise((4,)))
+  right = client.put_floats(range(4))
   results = []
   for number in range(_ALIVE):
-    left = client.put(floats([number] * 4))
+    left = client.put_floats([number] * 4)
     results += loaded.execute([[left, right]])[0]
     left.destroy()
   wanted = [tuple(float(n + i) for i in range(4)) for n in range(_ALIVE)]
   for number, result in enumerate(results):
-    actual = read_floats(result, 4)
+    actual = result.floats(4)
     whose = (f', which is result {wanted.index(actual)}: a later one has '
              'overwritten it' if actual in wanted else '')
     expect(
         actual == wanted[number], f'of {_ALIVE} results that live at once '
         f'result {number} is {actual}{whose}')
-  destroy((right, *results))
-  loaded.destroy()
   return f'{_ALIVE} results at once'
 
 
@@ -220,6 +199,7 @@ def _sharded(context: Context, part: str) -> str:
   return 'float32, bfloat16, int64, bool'
 
 
+_sharded_case = functools.partial(Case, devices=2, needs=Needs.TORCH_XLA)
 CASES: tuple[Case, ...] = (
     _case('transfers.types', 'tensors of a type change on their way', _types,
           tuple(TYPES)),
@@ -239,13 +219,8 @@ CASES: tuple[Case, ...] = (
         'readback.in_place',
         'a weight is read as it was before its update',
         _updated_in_place,
-        devices=1,
         needs=Needs.TORCH_XLA),
-    Case(
-        'readback.sharded', 'checkpoints and losses of sharded tensors are '
-        'wrong',
-        _sharded,
-        tuple(_SPECS),
-        devices=2,
-        needs=Needs.TORCH_XLA),
+    _sharded_case('readback.sharded',
+                  'checkpoints and losses of sharded tensors are wrong',
+                  _sharded, tuple(_SPECS)),
 )

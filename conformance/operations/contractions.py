@@ -11,9 +11,9 @@ import functools
 import torch
 import torch.nn.functional as F
 
-from .inputs import WHOLE, whole, WHOLE_UNEVEN
-from .operation import exact
-from .tolerance import dtype_name
+from .inputs import WHOLE, whole
+from .operation import exact, Operation
+from ..comparison import dtype_name
 
 
 def _einsum(text: str) -> Callable[..., torch.Tensor]:
@@ -33,100 +33,97 @@ def _attention(query: torch.Tensor, key: torch.Tensor,
   return weights @ value
 
 
-# Contractions of whole numbers, which every device computes exactly.
+def _exact(name: str,
+           function: Callable[..., torch.Tensor],
+           *shapes: tuple[int, ...],
+           largest: int = 4,
+           dtype: torch.dtype = torch.float32,
+           **how: object) -> Operation:
+  """An operation of whole numbers, which every device computes exactly."""
+  return exact(
+      name, functools.partial(function, **how),
+      *(whole(*shape, largest=largest, dtype=dtype) for shape in shapes))
+
+
+_BF16 = torch.bfloat16
+
 CONTRACTIONS = (
     # Products.
-    exact('matmul', torch.matmul, WHOLE, whole(16, 8)),
-    *(exact(f'matmul_{dtype_name(dtype)}', torch.matmul,
-            whole(8, 16, dtype=dtype), whole(16, 8, dtype=dtype))
-      for dtype in (torch.bfloat16, torch.float16, torch.float64)),
+    _exact('matmul', torch.matmul, (8, 16), (16, 8)),
+    *(_exact(
+        f'matmul_{dtype_name(dtype)}',
+        torch.matmul, (8, 16), (16, 8),
+        dtype=dtype) for dtype in (_BF16, torch.float16, torch.float64)),
     # Beyond the tiles that devices compute in, and no multiple of them.
-    exact('matmul_large', torch.matmul, whole(131, 517), whole(517, 259)),
+    _exact('matmul_large', torch.matmul, (131, 517), (517, 259)),
     # Added one by one in 16 bits they stay at 256.
     exact('matmul_long_bfloat16', torch.matmul,
-          lambda g: torch.ones(3, 1024, dtype=torch.bfloat16),
-          lambda g: torch.ones(1024, 5, dtype=torch.bfloat16)),
-    exact('matmul_uneven', torch.matmul, WHOLE_UNEVEN, whole(9, 5)),
-    exact('matmul_transposed', lambda a, b: a @ b.T, WHOLE, whole(24, 16)),
-    exact('matmul_both_transposed', lambda a, b: a.T @ b.T, whole(16, 8),
-          whole(24, 16)),
+          lambda g: torch.ones(3, 1024, dtype=_BF16),
+          lambda g: torch.ones(1024, 5, dtype=_BF16)),
+    _exact('matmul_uneven', torch.matmul, (7, 9), (9, 5)),
+    _exact('matmul_transposed', lambda a, b: a @ b.T, (8, 16), (24, 16)),
+    _exact('matmul_both_transposed', lambda a, b: a.T @ b.T, (16, 8), (24, 16)),
     exact('matmul_of_itself', lambda a: a @ a.T, WHOLE),
-    exact('matmul_chain', lambda a, b, c: a @ b @ c, WHOLE, whole(16, 8),
-          WHOLE),
-    exact('matmul_batch_by_matrix', torch.matmul, whole(8, 8, 4), whole(4, 16)),
-    exact('matmul_batch_broadcast', torch.matmul, whole(8, 1, 4, 6),
-          whole(8, 6, 2)),
-    exact('mv', torch.mv, WHOLE, whole(16)),
-    exact('dot', torch.dot, whole(16), whole(16)),
-    exact('outer', torch.outer, whole(8), whole(16)),
-    exact('bmm', torch.bmm, whole(8, 8, 4), whole(8, 4, 8)),
-    exact('bmm_bfloat16', torch.bmm, whole(8, 8, 4, dtype=torch.bfloat16),
-          whole(8, 4, 8, dtype=torch.bfloat16)),
-    exact('bmm_uneven', torch.bmm, whole(3, 5, 7), whole(3, 7, 2)),
-    exact('addmm', torch.addmm, whole(8, 8), WHOLE, whole(16, 8)),
-    exact('addmm_row', torch.addmm, whole(8), WHOLE, whole(16, 8)),
-    exact('baddbmm', torch.baddbmm, whole(8, 8, 8), whole(8, 8, 4),
-          whole(8, 4, 8)),
+    _exact('matmul_chain', lambda a, b, c: a @ b @ c, (8, 16), (16, 8),
+           (8, 16)),
+    _exact('matmul_batch_by_matrix', torch.matmul, (8, 8, 4), (4, 16)),
+    _exact('matmul_batch_broadcast', torch.matmul, (8, 1, 4, 6), (8, 6, 2)),
+    _exact('mv', torch.mv, (8, 16), (16,)),
+    _exact('dot', torch.dot, (16,), (16,)),
+    _exact('outer', torch.outer, (8,), (16,)),
+    _exact('bmm', torch.bmm, (8, 8, 4), (8, 4, 8)),
+    _exact('bmm_bfloat16', torch.bmm, (8, 8, 4), (8, 4, 8), dtype=_BF16),
+    _exact('bmm_uneven', torch.bmm, (3, 5, 7), (3, 7, 2)),
+    _exact('addmm', torch.addmm, (8, 8), (8, 16), (16, 8)),
+    _exact('addmm_row', torch.addmm, (8,), (8, 16), (16, 8)),
+    _exact('baddbmm', torch.baddbmm, (8, 8, 8), (8, 8, 4), (8, 4, 8)),
     # Einsums.
-    exact('einsum_heads', _einsum('bqhd,bkhd->bhqk'), whole(8, 8, 2, 4),
-          whole(8, 8, 2, 4)),
-    exact('einsum_transposed', _einsum('ij,jk->ki'), WHOLE, whole(16, 8)),
-    exact('einsum_three', _einsum('ij,jk,kl->il'), WHOLE, whole(16, 8),
-          whole(8, 8)),
-    exact('einsum_experts', _einsum('etd,edf->etf'), whole(8, 8, 4),
-          whole(8, 4, 16)),
-    exact('tensordot', lambda a, b: torch.tensordot(a, b, ([1, 2], [0, 1])),
-          whole(8, 8, 4), whole(8, 4, 2)),
+    _exact('einsum_heads', _einsum('bqhd,bkhd->bhqk'), (8, 8, 2, 4),
+           (8, 8, 2, 4)),
+    _exact('einsum_transposed', _einsum('ij,jk->ki'), (8, 16), (16, 8)),
+    _exact('einsum_three', _einsum('ij,jk,kl->il'), (8, 16), (16, 8), (8, 8)),
+    _exact('einsum_experts', _einsum('etd,edf->etf'), (8, 8, 4), (8, 4, 16)),
+    _exact('tensordot', lambda a, b: torch.tensordot(a, b, ([1, 2], [0, 1])),
+           (8, 8, 4), (8, 4, 2)),
     # Layers.
-    exact('linear', F.linear, WHOLE, whole(24, 16), whole(24)),
-    exact('linear_rank_3', F.linear, whole(8, 8, 4), whole(16, 4), whole(16)),
-    exact('linear_bfloat16', F.linear, whole(8, 16, dtype=torch.bfloat16),
-          whole(24, 16, dtype=torch.bfloat16), whole(24, dtype=torch.bfloat16)),
-    exact('linear_uneven', F.linear, WHOLE_UNEVEN, whole(5, 9), whole(5)),
-    exact('bilinear', F.bilinear, whole(8, 4), whole(8, 6), whole(8, 4, 6)),
-    exact('attention', _attention, whole(8, 8, 4), whole(8, 8, 4),
-          whole(8, 8, 4)),
+    _exact('linear', F.linear, (8, 16), (24, 16), (24,)),
+    _exact('linear_rank_3', F.linear, (8, 8, 4), (16, 4), (16,)),
+    _exact('linear_bfloat16', F.linear, (8, 16), (24, 16), (24,), dtype=_BF16),
+    _exact('linear_uneven', F.linear, (7, 9), (5, 9), (5,)),
+    _exact('bilinear', F.bilinear, (8, 4), (8, 6), (8, 4, 6)),
+    _exact('attention', _attention, (8, 8, 4), (8, 8, 4), (8, 8, 4)),
 )
 
-_few = functools.partial(whole, largest=3)
-_IMAGE = _few(8, 8, 6, 6)
+_few = functools.partial(_exact, largest=3)
+_IMAGE = (8, 8, 6, 6)
 
-# Convolutions of whole numbers, which every device computes exactly.
 CONVOLUTIONS = (
     # Plain.
-    exact('conv1d', F.conv1d, _few(8, 8, 12), _few(16, 8, 3), _few(16)),
-    exact('conv2d', F.conv2d, _IMAGE, _few(16, 8, 3, 3), _few(16)),
-    exact('conv2d_bfloat16', F.conv2d, _few(8, 8, 6, 6, dtype=torch.bfloat16),
-          _few(8, 8, 3, 3, dtype=torch.bfloat16)),
-    exact('conv2d_1x1', F.conv2d, _IMAGE, _few(16, 8, 1, 1)),
-    exact('conv2d_uneven', F.conv2d, _few(3, 5, 7, 9), _few(6, 5, 3, 3),
-          _few(6)),
-    exact('conv3d', F.conv3d, _few(8, 8, 4, 4, 4), _few(8, 8, 2, 2, 2)),
+    _few('conv1d', F.conv1d, (8, 8, 12), (16, 8, 3), (16,)),
+    _few('conv2d', F.conv2d, _IMAGE, (16, 8, 3, 3), (16,)),
+    _few('conv2d_bfloat16', F.conv2d, _IMAGE, (8, 8, 3, 3), dtype=_BF16),
+    _few('conv2d_1x1', F.conv2d, _IMAGE, (16, 8, 1, 1)),
+    _few('conv2d_uneven', F.conv2d, (3, 5, 7, 9), (6, 5, 3, 3), (6,)),
+    _few('conv3d', F.conv3d, (8, 8, 4, 4, 4), (8, 8, 2, 2, 2)),
     # Of other windows.
-    exact('conv1d_padding', lambda x, w: F.conv1d(x, w, padding=1),
-          _few(8, 8, 12), _few(16, 8, 3)),
-    exact('conv2d_padding', lambda x, w: F.conv2d(x, w, padding=(1, 2)), _IMAGE,
-          _few(8, 8, 3, 3)),
-    exact('conv2d_stride', lambda x, w: F.conv2d(x, w, stride=2, padding=1),
-          _IMAGE, _few(8, 8, 3, 3)),
-    exact('conv2d_dilation', lambda x, w: F.conv2d(x, w, dilation=2), _IMAGE,
-          _few(8, 8, 3, 3)),
-    exact('conv1d_groups', lambda x, w: F.conv1d(x, w, groups=2),
-          _few(8, 8, 12), _few(16, 4, 3)),
-    exact('conv2d_groups', lambda x, w: F.conv2d(x, w, groups=4), _IMAGE,
-          _few(16, 2, 3, 3)),
-    exact('conv2d_depthwise', lambda x, w: F.conv2d(x, w, groups=8), _IMAGE,
-          _few(8, 1, 3, 3)),
+    _few('conv1d_padding', F.conv1d, (8, 8, 12), (16, 8, 3), padding=1),
+    _few('conv2d_padding', F.conv2d, _IMAGE, (8, 8, 3, 3), padding=(1, 2)),
+    _few('conv2d_stride', F.conv2d, _IMAGE, (8, 8, 3, 3), stride=2, padding=1),
+    _few('conv2d_dilation', F.conv2d, _IMAGE, (8, 8, 3, 3), dilation=2),
+    _few('conv1d_groups', F.conv1d, (8, 8, 12), (16, 4, 3), groups=2),
+    _few('conv2d_groups', F.conv2d, _IMAGE, (16, 2, 3, 3), groups=4),
+    _few('conv2d_depthwise', F.conv2d, _IMAGE, (8, 1, 3, 3), groups=8),
     # Transposed.
-    exact('conv_transpose1d', F.conv_transpose1d, _few(8, 8, 6), _few(8, 16,
-                                                                      3)),
-    exact('conv_transpose2d', F.conv_transpose2d, _few(8, 8, 4, 4),
-          _few(8, 8, 3, 3)),
-    exact(
-        'conv_transpose2d_stride', lambda x, w: F.conv_transpose2d(
-            x, w, stride=2, padding=1, output_padding=1), _few(8, 8, 4, 4),
-        _few(8, 8, 3, 3)),
-    exact('conv_transpose2d_groups',
-          lambda x, w: F.conv_transpose2d(x, w, groups=2), _few(8, 8, 4, 4),
-          _few(8, 4, 3, 3)),
+    _few('conv_transpose1d', F.conv_transpose1d, (8, 8, 6), (8, 16, 3)),
+    _few('conv_transpose2d', F.conv_transpose2d, (8, 8, 4, 4), (8, 8, 3, 3)),
+    _few(
+        'conv_transpose2d_stride',
+        F.conv_transpose2d, (8, 8, 4, 4), (8, 8, 3, 3),
+        stride=2,
+        padding=1,
+        output_padding=1),
+    _few(
+        'conv_transpose2d_groups',
+        F.conv_transpose2d, (8, 8, 4, 4), (8, 4, 3, 3),
+        groups=2),
 )

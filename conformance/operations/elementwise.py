@@ -6,8 +6,8 @@ import torch
 
 from .inputs import (mask, NORMAL, normal, SHAPE, UNEVEN, uniform, WHOLE, whole,
                      WHOLE_UNEVEN, Inputs)
-from .operation import approximated, compound, exact, rounded, same_bits
-from .tolerance import dtype_name
+from .operation import (approximated, compound, each, exact, rounded, same_bits)
+from ..comparison import dtype_name
 
 _DTYPES = (torch.bfloat16, torch.float16, torch.float64)
 _FRACTIONS = uniform(-5, 5, 8, 16)
@@ -18,35 +18,23 @@ def _halves(g: torch.Generator) -> torch.Tensor:
   return whole(8, 16, largest=9)(g) / 2
 
 
+# Functions of torch by name, with the ends of their arguments.
+_APPROXIMATED = ('exp -5 5', 'expm1 -2 2', 'log 0.1 50', 'log2 0.1 50',
+                 'log10 0.1 50', 'log1p -0.5 5', 'logit 0.05 0.95',
+                 'sin -10 10', 'cos -10 10', 'tan -1.2 1.2', 'asin -0.95 0.95',
+                 'acos -0.95 0.95', 'atan -5 5', 'sinh -3 3', 'cosh -3 3',
+                 'tanh -3 3', 'asinh -5 5', 'acosh 1.1 5', 'atanh -0.9 0.9',
+                 'sigmoid -6 6', 'erf -3 3', 'erfc -2 2', 'erfinv -0.9 0.9')
+
 # Each function in float32, and some in other dtypes and uneven shapes.
 UNARY = (
-    approximated('exp', torch.exp, uniform(-5, 5, 8, 16)),
-    approximated('expm1', torch.expm1, uniform(-2, 2, 8, 16)),
-    approximated('log', torch.log, uniform(0.1, 50, 8, 16)),
-    approximated('log2', torch.log2, uniform(0.1, 50, 8, 16)),
-    approximated('log10', torch.log10, uniform(0.1, 50, 8, 16)),
-    approximated('log1p', torch.log1p, uniform(-0.5, 5, 8, 16)),
-    approximated('logit', torch.logit, uniform(0.05, 0.95, 8, 16)),
-    approximated('sin', torch.sin, uniform(-10, 10, 8, 16)),
-    approximated('cos', torch.cos, uniform(-10, 10, 8, 16)),
-    approximated('tan', torch.tan, uniform(-1.2, 1.2, 8, 16)),
-    approximated('asin', torch.asin, uniform(-0.95, 0.95, 8, 16)),
-    approximated('acos', torch.acos, uniform(-0.95, 0.95, 8, 16)),
-    approximated('atan', torch.atan, uniform(-5, 5, 8, 16)),
-    approximated('sinh', torch.sinh, uniform(-3, 3, 8, 16)),
-    approximated('cosh', torch.cosh, uniform(-3, 3, 8, 16)),
-    approximated('tanh', torch.tanh, uniform(-3, 3, 8, 16)),
-    approximated('asinh', torch.asinh, uniform(-5, 5, 8, 16)),
-    approximated('acosh', torch.acosh, uniform(1.1, 5, 8, 16)),
-    approximated('atanh', torch.atanh, uniform(-0.9, 0.9, 8, 16)),
-    approximated('sigmoid', torch.sigmoid, uniform(-6, 6, 8, 16)),
-    approximated('erf', torch.erf, uniform(-3, 3, 8, 16)),
-    approximated('erfc', torch.erfc, uniform(-2, 2, 8, 16)),
-    approximated('erfinv', torch.erfinv, uniform(-0.9, 0.9, 8, 16)),
-    *(approximated(f'exp_{dtype_name(dtype)}', torch.exp,
-                   uniform(-5, 5, 8, 16, dtype=dtype)) for dtype in _DTYPES),
-    *(approximated(f'tanh_{dtype_name(dtype)}', torch.tanh,
-                   uniform(-3, 3, 8, 16, dtype=dtype)) for dtype in _DTYPES),
+    *(approximated(name, getattr(torch, name),
+                   uniform(float(low), float(high), *SHAPE))
+      for name, low, high in map(str.split, _APPROXIMATED)),
+    *(approximated(f'{name}_{dtype_name(dtype)}', getattr(torch, name),
+                   uniform(-end, end, *SHAPE, dtype=dtype))
+      for name, end in (('exp', 5), ('tanh', 3))
+      for dtype in _DTYPES),
     approximated('log_uneven', torch.log, uniform(0.1, 50, 7, 9)),
     approximated('exp_rank_1', torch.exp, uniform(-5, 5, 16)),
     approximated('exp_scalar', torch.exp, uniform(-5, 5)),
@@ -55,17 +43,12 @@ UNARY = (
     rounded('reciprocal', torch.reciprocal, uniform(0.1, 10, 8, 16)),
     *(rounded(f'sqrt_{dtype_name(dtype)}', torch.sqrt,
               uniform(0, 50, 8, 16, dtype=dtype)) for dtype in _DTYPES),
-    same_bits('abs', torch.abs, _FRACTIONS),
-    same_bits('neg', torch.neg, _FRACTIONS),
-    same_bits('sign', torch.sign, _FRACTIONS),
+    *each(same_bits, torch, 'abs neg sign', _FRACTIONS),
     same_bits('square_of_whole', lambda x: torch.square(x.trunc()), _FRACTIONS),
     same_bits('clamp', lambda x: x.clamp(-2.5, 2.5), _FRACTIONS),
     same_bits('clamp_min', lambda x: x.clamp(min=0.5), _FRACTIONS),
     same_bits('nan_to_num', torch.nan_to_num, _FRACTIONS),
-    same_bits('floor', torch.floor, _halves),
-    same_bits('ceil', torch.ceil, _halves),
-    same_bits('trunc', torch.trunc, _halves),
-    same_bits('frac', torch.frac, _halves),
+    *each(same_bits, torch, 'floor ceil trunc frac', _halves),
     same_bits('round_half_to_even', torch.round, _halves),
 )
 
@@ -97,24 +80,21 @@ ARITHMETIC = (
     # Of whole numbers.
     exact('add', torch.add, *_pair(*SHAPE)),
     exact('add_large', torch.add, *_pair(131, 517)),
-    exact('sub', torch.sub, *_pair(*SHAPE)),
-    exact('mul', torch.mul, *_pair(*SHAPE)),
+    *each(exact, torch, 'sub mul', *_pair(*SHAPE)),
     exact('add_alpha', lambda a, b: torch.add(a, b, alpha=3), *_pair(*SHAPE)),
     exact('addcmul', lambda a, b, c: torch.addcmul(a, b, c, value=2),
           *_pair(*SHAPE), whole(*SHAPE, largest=9)),
-    exact('maximum', torch.maximum, *_pair(*SHAPE)),
-    exact('minimum', torch.minimum, *_pair(*SHAPE)),
+    *each(exact, torch, 'maximum minimum', *_pair(*SHAPE)),
     exact('floor_divide', torch.floor_divide, _dividend, _divisor),
     exact('divide_trunc', lambda a, b: torch.div(a, b, rounding_mode='trunc'),
           _dividend, _divisor),
-    rounded('remainder', torch.remainder, _dividend, _divisor),
-    rounded('fmod', torch.fmod, _dividend, _divisor),
+    *each(rounded, torch, 'remainder fmod', _dividend, _divisor),
     exact('add_uneven', torch.add, *_pair(*UNEVEN)),
     exact('add_rank_1', torch.add, *_pair(16)),
     exact('add_rank_4', torch.add, *_pair(8, 8, 3, 2)),
-    *(exact(f'add_{dtype_name(dtype)}', torch.add, *_pair(*SHAPE, dtype=dtype))
-      for dtype in _DTYPES),
-    *(exact(f'mul_{dtype_name(dtype)}', torch.mul, *_pair(*SHAPE, dtype=dtype))
+    *(exact(f'{name}_{dtype_name(dtype)}', getattr(torch, name),
+            *_pair(*SHAPE, dtype=dtype))
+      for name in ('add', 'mul')
       for dtype in _DTYPES),
     # Of fractions.
     rounded('add_rounds', torch.add, *_normal_pair()),
@@ -147,9 +127,6 @@ ARITHMETIC = (
     approximated('pow_half', lambda a: a**0.5, uniform(0.5, 9, *SHAPE)),
 )
 
-_COMPARISONS = (torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge)
-_LOGICAL = (torch.logical_and, torch.logical_or, torch.logical_xor)
-_BITWISE = (torch.bitwise_and, torch.bitwise_or, torch.bitwise_xor)
 _MASK = mask(*SHAPE)
 _MASKS: Inputs = (_MASK, _MASK)
 _INTS: Inputs = (whole(*SHAPE, largest=2**30, dtype=torch.int32),) * 2
@@ -161,17 +138,16 @@ def _small_pair(dtype: torch.dtype = torch.float32) -> Inputs:
 
 # Operations on floats, ints and bools; none of them rounds.
 LOGIC = (
-    *(same_bits(function.__name__, function, *_small_pair())
-      for function in _COMPARISONS),
+    *each(same_bits, torch, 'eq ne lt le gt ge', *_small_pair()),
     *(same_bits(f'lt_{dtype_name(dtype)}', torch.lt, *_small_pair(dtype))
       for dtype in (torch.bfloat16, torch.int32, torch.int64)),
     same_bits('eq_bool', torch.eq, *_MASKS),
     same_bits('gt_number', lambda a, b: (a > 1) == (b > -1), *_small_pair()),
     same_bits('lt_uneven', torch.lt, WHOLE_UNEVEN, WHOLE_UNEVEN),
-    *(same_bits(function.__name__, function, *_MASKS) for function in _LOGICAL),
+    *each(same_bits, torch, 'logical_and logical_or logical_xor', *_MASKS),
     same_bits('logical_not', lambda a, b: torch.logical_not(a), *_MASKS),
     same_bits('logical_and_float32', torch.logical_and, *_small_pair()),
-    *(same_bits(function.__name__, function, *_INTS) for function in _BITWISE),
+    *each(same_bits, torch, 'bitwise_and bitwise_or bitwise_xor', *_INTS),
     same_bits('bitwise_not', lambda a, b: torch.bitwise_not(a), *_INTS),
     same_bits('bitwise_not_bool', lambda a, b: ~a & b, *_MASKS),
     same_bits('where', torch.where, _MASK, NORMAL, NORMAL),

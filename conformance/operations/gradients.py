@@ -10,8 +10,9 @@ import torch.nn.functional as F
 
 from .inputs import (DISTINCT, distinct, indices, Make, NORMAL, normal,
                      NORMAL_UNEVEN, uniform, WHOLE, whole, WHOLE_UNEVEN, Inputs)
-from .operation import approximated, exact, operation, same_bits, Operation
-from .tolerance import COMPOUND, EXACT, PROPORTION, Tolerance
+from .operation import (approximated, each, exact, operation, same_bits,
+                        Operation)
+from ..comparison import COMPOUND, EXACT, PROPORTION, Tolerance
 
 _Function = Callable[..., torch.Tensor]
 
@@ -72,10 +73,8 @@ GRADIENTS = (
            _few(8, 8, 3, 3), _few(8, 8, 6, 6)),
     _exact('mul_row', torch.mul, _few(8, 16), _few(16), _few(8, 16)),
     # Of elements.
-    _compound('gelu', F.gelu, *_PAIR),
-    _compound('silu', F.silu, *_PAIR),
-    _compound('tanh', torch.tanh, *_PAIR),
-    _compound('sigmoid', torch.sigmoid, *_PAIR),
+    *each(_compound, F, 'gelu silu', *_PAIR),
+    *each(_compound, torch, 'tanh sigmoid', *_PAIR),
     _exact('relu', F.relu, *_PAIR),
     _compound('leaky_relu', F.leaky_relu, *_PAIR),
     _compound('div', torch.div, NORMAL, uniform(1, 4, 8, 16), NORMAL),

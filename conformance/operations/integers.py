@@ -6,7 +6,7 @@ import torch
 
 from .inputs import indices, Make, mask, SHAPE, whole, Inputs
 from .operation import same_bits, Operation
-from .tolerance import dtype_name
+from ..comparison import dtype_name
 
 _SIGNED = (torch.int32, torch.int64, torch.int16, torch.int8)
 

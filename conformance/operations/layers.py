@@ -7,31 +7,21 @@ import torch.nn.functional as F
 
 from .inputs import (distinct, indices, mask, NORMAL, normal, NORMAL_UNEVEN,
                      SHAPE, uniform, Inputs)
-from .operation import (approximated, compound, exact, operation, proportion,
-                        same_bits)
-from .tolerance import COMPOUND, dtype_name, PROPORTION
+from .operation import (approximated, compound, each, exact, operation,
+                        proportion, same_bits)
+from ..comparison import COMPOUND, dtype_name, PROPORTION
 
 # Each in float32; those of a transformer in 16 bits and uneven too.
 ACTIVATIONS = (
-    exact('relu', F.relu, NORMAL),
-    exact('relu6', F.relu6, NORMAL),
-    exact('hardtanh', F.hardtanh, NORMAL),
+    *each(exact, F, 'relu relu6 hardtanh', NORMAL),
     exact('threshold', lambda x: F.threshold(x, 0.5, -1.0), NORMAL),
     approximated('gelu', F.gelu, NORMAL),
     approximated('gelu_tanh', lambda x: F.gelu(x, approximate='tanh'), NORMAL),
-    approximated('silu', F.silu, NORMAL),
-    approximated('mish', F.mish, NORMAL),
-    approximated('elu', F.elu, NORMAL),
+    *each(approximated, F, 'silu mish elu', NORMAL),
     approximated('celu', lambda x: F.celu(x, 2.0), NORMAL),
-    approximated('selu', F.selu, NORMAL),
-    approximated('leaky_relu', F.leaky_relu, NORMAL),
-    approximated('softplus', F.softplus, NORMAL),
-    approximated('softsign', F.softsign, NORMAL),
-    approximated('logsigmoid', F.logsigmoid, NORMAL),
-    approximated('hardsigmoid', F.hardsigmoid, NORMAL),
-    approximated('hardswish', F.hardswish, NORMAL),
-    approximated('softshrink', F.softshrink, NORMAL),
-    approximated('glu', F.glu, NORMAL),
+    *each(
+        approximated, F, 'selu leaky_relu softplus softsign logsigmoid '
+        'hardsigmoid hardswish softshrink glu', NORMAL),
     proportion('softmax_dim_0', lambda x: x.softmax(0), NORMAL),
     proportion('softmax_dim_1', lambda x: x.softmax(1), NORMAL),
     # Of which no exponential is finite.

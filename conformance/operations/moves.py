@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -11,9 +12,9 @@ from .inputs import (different_indices, DISTINCT, distinct, DISTINCT_UNEVEN,
                      indices, mask, SHAPE, UNEVEN, WHOLE, whole, WHOLE_UNEVEN,
                      Inputs)
 from .operation import exact, same_bits
-from .tolerance import dtype_name
+from ..comparison import dtype_name
 
-_BATCH = distinct(8, 8, 4)
+_BATCH, _LARGE = distinct(8, 8, 4), distinct(131, 517)
 
 
 def _pad(*size: int, **how: object) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -28,8 +29,7 @@ SHAPES = (
     same_bits('reshape_across', lambda x: x.reshape(32, 4), DISTINCT),
     same_bits('reshape_uneven', lambda x: x.reshape(9, 7), DISTINCT_UNEVEN),
     same_bits('flatten', torch.flatten, _BATCH),
-    same_bits('transpose_large', lambda x: x.T.contiguous(), distinct(131,
-                                                                      517)),
+    same_bits('transpose_large', lambda x: x.T.contiguous(), _LARGE),
     same_bits('unsqueeze', lambda x: x.unsqueeze(1), DISTINCT),
     same_bits('squeeze', lambda x: x.squeeze(1), distinct(8, 1, 16)),
     same_bits('expand', lambda x: x.expand(3, 8, 16), distinct(8, 1)),
@@ -164,29 +164,14 @@ def _elements(dim: int) -> Inputs:
   return WHOLE, indices(SHAPE[dim], *SHAPE), WHOLE
 
 
-def _assign_rows(x: torch.Tensor, rows: torch.Tensor,
-                 values: torch.Tensor) -> torch.Tensor:
-  x = x.clone()
-  x[rows] = values
-  return x
+def _assign(index: Any) -> Callable[..., torch.Tensor]:
 
+  def call(x: torch.Tensor, y: object) -> torch.Tensor:
+    x = x.clone()
+    x[index] = y
+    return x
 
-def _assign_slice(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-  x = x.clone()
-  x[2:5] = y
-  return x
-
-
-def _assign_step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-  x = x.clone()
-  x[:, ::2] = y
-  return x
-
-
-def _fill_column(x: torch.Tensor) -> torch.Tensor:
-  x = x.clone()
-  x[:, 3] = 9.0
-  return x
+  return call
 
 
 def _add_to_slice(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -231,7 +216,8 @@ SCATTERS = (
           *_DIFFERENT_ROWS),
     exact('index_fill', lambda x, i, y: x.index_fill(0, i, -5.0),
           *_DIFFERENT_ROWS),
-    exact('assign_rows', _assign_rows, *_DIFFERENT_ROWS),
+    exact('assign_rows', lambda x, rows, y: _assign(rows)(x, y),
+          *_DIFFERENT_ROWS),
     # Masked.
     exact('masked_fill', lambda x, m: x.masked_fill(m, -5.0), WHOLE,
           mask(*SHAPE)),
@@ -240,9 +226,10 @@ SCATTERS = (
     exact('masked_fill_uneven', lambda x, m: x.masked_fill(m, -5.0),
           WHOLE_UNEVEN, mask(*UNEVEN)),
     # Into slices.
-    exact('assign_slice', _assign_slice, WHOLE, whole(3, 16)),
-    exact('assign_step', _assign_step, WHOLE, whole(8, 8)),
-    exact('fill_column', _fill_column, WHOLE),
+    exact('assign_slice', _assign(slice(2, 5)), WHOLE, whole(3, 16)),
+    exact('assign_step', _assign((slice(None), slice(None, None, 2))), WHOLE,
+          whole(8, 8)),
+    exact('fill_column', lambda x: _assign((slice(None), 3))(x, 9.0), WHOLE),
     exact('add_to_slice', _add_to_slice, WHOLE_UNEVEN, whole(7, 4)),
     exact('slice_scatter', lambda x, y: x.slice_scatter(y, 1, 2, 7), WHOLE,
           whole(8, 5)),

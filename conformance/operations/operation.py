@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 import dataclasses
 import functools
-from typing import Union
+from typing import Any, Union
 
 import torch
 
 from .inputs import Inputs, Make
-from .tolerance import (APPROXIMATED, COMPOUND, EXACT, PROPORTION, ROUNDED,
-                        SAME_BITS, Tolerance)
+from ..comparison import (APPROXIMATED, COMPOUND, EXACT, PROPORTION, ROUNDED,
+                          SAME_BITS, Tolerance)
 
 Results = Union[torch.Tensor, tuple[torch.Tensor, ...]]
 Call = Callable[..., Results]
@@ -43,6 +43,16 @@ class Operation:
 def operation(tolerance: Tolerance, name: str, call: Call, *inputs:
               Make) -> Operation:
   return Operation(tolerance, name, call, inputs)
+
+
+def each(kind: Callable[..., Operation],
+         module: Any,
+         names: str,
+         *inputs: Make,
+         prefix: str = '') -> Iterator[Operation]:
+  """An operation of each of a module's functions that `names` lists."""
+  return (kind(prefix + name, getattr(module, name), *inputs)
+          for name in names.split())
 
 
 approximated = functools.partial(operation, APPROXIMATED)

@@ -7,7 +7,7 @@ import torch
 from .inputs import (DISTINCT, distinct, DISTINCT_UNEVEN, mask, NORMAL,
                      NORMAL_UNEVEN, SHAPE, UNEVEN, WHOLE, whole, WHOLE_UNEVEN)
 from .operation import approximated, compound, exact, same_bits
-from .tolerance import dtype_name
+from ..comparison import dtype_name
 
 
 def _powers(g: torch.Generator) -> torch.Tensor:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
 
 from .inputs import Inputs, SHAPE
-from .operation import approximated, exact, rounded, same_bits
+from .operation import approximated, each, exact, rounded, same_bits
 
 _SPECIAL = (0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 2.5, -2.5,
             3e38, -3e38, 1.5e-38, 0.5, -0.5, 100.0, -100.0)
@@ -41,39 +42,25 @@ def _one_each_row(g: torch.Generator) -> torch.Tensor:
   return values
 
 
+_special = functools.partial(each, prefix='special_')
+
 # What IEEE 754 says of special values, and torch where it says nothing.
 SPECIAL_VALUES = (
     # Of one.
     same_bits('special_copy', torch.clone, _every),
-    same_bits('special_neg', torch.neg, _every),
-    same_bits('special_abs', torch.abs, _every),
-    same_bits('special_isnan', torch.isnan, _every),
-    same_bits('special_isinf', torch.isinf, _every),
-    same_bits('special_isfinite', torch.isfinite, _every),
-    same_bits('special_nan_to_num', torch.nan_to_num, _every),
-    approximated('special_exp', torch.exp, _every),
-    approximated('special_log', torch.log, _every),
-    rounded('special_sqrt', torch.sqrt, _every),
-    rounded('special_rsqrt', torch.rsqrt, _every),
-    rounded('special_reciprocal', torch.reciprocal, _every),
-    approximated('special_tanh', torch.tanh, _every),
-    approximated('special_sigmoid', torch.sigmoid, _every),
-    exact('special_relu', torch.relu, _every),
-    exact('special_round', torch.round, _every),
+    *_special(same_bits, torch, 'neg abs isnan isinf isfinite nan_to_num',
+              _every),
+    *_special(approximated, torch, 'exp log', _every),
+    *_special(rounded, torch, 'sqrt rsqrt reciprocal', _every),
+    *_special(approximated, torch, 'tanh sigmoid', _every),
+    *_special(exact, torch, 'relu round', _every),
     exact('special_clamp', lambda x: x.clamp(-1, 1), _every),
     exact('special_to_bfloat16', lambda x: x.to(torch.bfloat16), _every),
     # Of two.
-    rounded('special_add', torch.add, *_PAIRS),
-    rounded('special_mul', torch.mul, *_PAIRS),
-    rounded('special_div', torch.div, *_PAIRS),
-    exact('special_maximum', torch.maximum, *_PAIRS),
-    exact('special_minimum', torch.minimum, *_PAIRS),
-    same_bits('special_lt', torch.lt, *_PAIRS),
-    same_bits('special_ge', torch.ge, *_PAIRS),
-    same_bits('special_eq', torch.eq, *_PAIRS),
-    same_bits('special_ne', torch.ne, *_PAIRS),
-    approximated('special_atan2', torch.atan2, *_PAIRS),
-    approximated('special_pow', torch.pow, *_PAIRS),
+    *_special(rounded, torch, 'add mul div', *_PAIRS),
+    *_special(exact, torch, 'maximum minimum', *_PAIRS),
+    *_special(same_bits, torch, 'lt ge eq ne', *_PAIRS),
+    *_special(approximated, torch, 'atan2 pow', *_PAIRS),
     # Reduced.
     same_bits('special_amax', lambda x: x.amax(1), _one_each_row),
     same_bits('special_amin', lambda x: x.amin(1), _one_each_row),

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 import concurrent.futures
-import contextlib
 import ctypes
 import dataclasses
-import struct
 import threading
-from typing import Optional
+from typing import Any, Optional
 
-from . import executable, structs
-from .buffer import Buffer, floats
+from . import structs
+from .buffer import Buffer
 from .client import Client
 from .event import Event
 from .executable import Loaded
 from .graph import elementwise
-from .host_array import HostArray
-from .programs import Program
+from .host_array import floats, HostArray
 from .table import CALL, PjrtError, Table
 
 _COUNT = 64
@@ -29,16 +26,17 @@ class Work:
   """A call that is ready to be made, and what is to be done behind it.
 
   Attributes:
+    name: of the function.
+    arguments: its struct, which the plugin fills.
     wrong: looks at what the call gave, and destroys it; empty: all is right.
     end: destroys the rest, whatever came of the call.
     refused: the code of the error that it has to give.
-    held: what the arguments point to.
   """
-  call: Call
-  wrong: Callable[[], str]
-  end: Callable[[], None]
+  name: str
+  arguments: Any
+  wrong: Callable[[], str] = str
+  end: Callable[[], object] = str
   refused: Optional[str] = None
-  held: object = None
 
   def judge(self, status: Optional[PjrtError]) -> str:
     """The fault in the call's outcome; empty if there is none."""
@@ -48,22 +46,27 @@ class Work:
     return str(status) if status else self.wrong()
 
 
+def _work(name: str,
+          wrong: Callable[[Any], str] = lambda arguments: '',
+          end: Callable[[], object] = str,
+          **values: object) -> Work:
+  """A call with a struct of its own, which `wrong` looks at."""
+  arguments = structs.make(name, **values)
+  return Work(name, arguments, lambda: wrong(arguments), end)
+
+
 class Bench:
   """Makes calls of each kind, no two with the same numbers."""
 
-  def __init__(self, client: Client, form: str):
-    self._client, self._table, self._form = client, client.table, form
+  def __init__(self, client: Client):
+    self._client, self._table = client, client.table
     self._number = 0
-    self._sum = client.compile(self._program(_COUNT))
-    self._addend = client.put(floats([1.] * _COUNT))
+    self._sum = client.compile(elementwise((_COUNT,)))
+    self._addend = client.put_floats([1.] * _COUNT)
     self._serialized = b''
-    good = client.written(self._program(_COUNT))
+    good = client.written(client.program(elementwise((_COUNT,))))
     self._nobodys = dataclasses.replace(good, format='a format of nobody')
     self._refusal = self._code_of_refusal()
-
-  def close(self) -> None:
-    self._sum.destroy()
-    self._addend.destroy()
 
   def execute(self) -> Work:
     given, array = self._given()
@@ -72,92 +75,73 @@ class Bench:
     def wrong() -> str:
       execution = get_execution()
       execution.wait()
-      is_right = self._is_sum(execution.outputs[0][0], array)
+      difference = self._differs(execution.outputs[0][0], array)
       execution.destroy()
-      return is_right
+      return difference
 
-    return Work(Call('LoadedExecutable_Execute', call), wrong, given.destroy)
+    return Work('LoadedExecutable_Execute', call, wrong, given.destroy)
 
   def upload(self) -> Work:
     array = self._array()
-    data = ctypes.create_string_buffer(array.data, len(array.data))
-    call, arrays = self._client.upload(
-        ctypes.addressof(data), array.type_number, array.dims)
+    call = self._client.upload(array.data, array.type_number, array.dims)
 
     def wrong() -> str:
       self._table.await_event(call.done_with_host_buffer)
-      buffer = Buffer(self._table, call.buffer)
+      buffer = Buffer(self._client, call.buffer)
       difference = array.first_difference(buffer.read('F32', (_COUNT,)))
       buffer.destroy()
       return difference
 
-    return Work(
-        Call('Client_BufferFromHostBuffer', call),
-        wrong,
-        _nothing,
-        held=(data, arrays))
+    return Work('Client_BufferFromHostBuffer', call, wrong)
 
   def read(self) -> Work:
     buffer, array = self._given()
     got = (ctypes.c_char * len(array.data))()
-    call = structs.make(
-        'Buffer_ToHostBuffer',
-        src=buffer.address,
-        dst=ctypes.addressof(got),
-        dst_size=len(array.data))
 
-    def wrong() -> str:
+    def wrong(call: Any) -> str:
       self._table.await_event(call.event)
       return array.first_difference(HostArray('F32', (_COUNT,), bytes(got)))
 
-    return Work(Call('Buffer_ToHostBuffer', call), wrong, buffer.destroy)
+    return _work(
+        'Buffer_ToHostBuffer',
+        wrong,
+        buffer.destroy,
+        src=buffer.address,
+        dst=got,
+        dst_size=len(array.data))
 
   def compile(self) -> Work:
     self._number += 1  # Of another shape each time, or a cache may know it.
-    stack = contextlib.ExitStack()
-    program = self._client.written(self._program(_COUNT + self._number))
-    arguments = stack.enter_context(program.as_arguments())
-    call = structs.make(
-        'Client_Compile', client=self._client.address, **arguments)
     size = _COUNT + self._number
-    return Work(
-        Call('Client_Compile', call),
-        lambda: self._computes(Loaded(self._table, call.executable), size),
-        stack.close)
+    program = self._client.written(self._client.program(elementwise((size,))))
+    return _work(
+        'Client_Compile',
+        lambda call: self._computes(call.executable, size),
+        client=self._client.address,
+        **program.arguments())
 
   def refused(self) -> Work:
     """A program that nobody can read."""
-    stack = contextlib.ExitStack()
-    arguments = stack.enter_context(self._nobodys.as_arguments())
-    call = structs.make(
-        'Client_Compile', client=self._client.address, **arguments)
-    return Work(Call('Client_Compile', call), str, stack.close, self._refusal)
+    work = _work(
+        'Client_Compile',
+        client=self._client.address,
+        **self._nobodys.arguments())
+    return dataclasses.replace(work, refused=self._refusal)
 
   def _code_of_refusal(self) -> str:
     try:
-      with self._nobodys.as_arguments() as arguments:
-        self._table.call(
-            'Client_Compile', client=self._client.address, **arguments)
+      self._client.compile(self._nobodys)
     except PjrtError as e:
       return e.code
     raise PjrtError('OK', 'a program of an unknown format was compiled')
 
   def load(self) -> Work:
-    if not self._serialized:
-      with self._sum.executable() as address:
-        self._serialized = executable.serialize(self._table, address)
-    data = ctypes.create_string_buffer(self._serialized, len(self._serialized))
-    call = structs.make(
+    self._serialized = self._serialized or self._sum.serialized()
+    return _work(
         'Executable_DeserializeAndLoad',
+        lambda call: self._computes(call.loaded_executable, _COUNT),
         client=self._client.address,
-        serialized_executable=ctypes.addressof(data),
-        serialized_executable_size=len(self._serialized))
-    return Work(
-        Call('Executable_DeserializeAndLoad', call),
-        lambda: self._computes(
-            Loaded(self._table, call.loaded_executable), _COUNT),
-        _nothing,
-        held=data)
+        serialized_executable=self._serialized)
 
   def wait(self) -> Work:
     given, array = self._given()
@@ -169,32 +153,27 @@ class Bench:
       execution.destroy()
       given.destroy()
 
-    return Work(
-        Call('Event_Await', structs.make('Event_Await', event=event.address)),
-        lambda: self._is_sum(execution.outputs[0][0], array), end)
+    return _work(
+        'Event_Await',
+        lambda call: self._differs(execution.outputs[0][0], array),
+        end,
+        event=event.address)
 
   def ask(self) -> Work:
-    call = structs.make('Buffer_ReadyEvent', buffer=self._addend.address)
 
-    def wrong() -> str:
+    def wrong(call: Any) -> str:
       self._table.await_event(call.event)
       return ''
 
-    return Work(Call('Buffer_ReadyEvent', call), wrong, _nothing)
+    return _work('Buffer_ReadyEvent', wrong, buffer=self._addend.address)
 
   def destroy(self) -> Work:
     buffer, _ = self._given()
-    call = structs.make('Buffer_Destroy', buffer=buffer.address)
-    return Work(Call('Buffer_Destroy', call), lambda: '', _nothing)
+    del self._client.owned[id(buffer)]
+    return _work('Buffer_Destroy', buffer=buffer.address)
 
   def destroy_event(self) -> Work:
-    event = self._table.call(
-        'Buffer_ReadyEvent', buffer=self._addend.address).event
-    call = structs.make('Event_Destroy', event=event)
-    return Work(Call('Event_Destroy', call), lambda: '', _nothing)
-
-  def _program(self, count: int) -> Program:
-    return elementwise((count,)).program(self._form, self._client.ids[:1])
+    return _work('Event_Destroy', event=self._addend.ready_event().address)
 
   def _array(self) -> HostArray:
     self._number += 1
@@ -205,32 +184,21 @@ class Bench:
     array = self._array()
     return self._client.put(array), array
 
-  def _is_sum(self, result: Buffer, array: HostArray) -> str:
-    values = struct.unpack(f'<{_COUNT}f', array.data)
-    return floats(value + 1 for value in values).first_difference(
+  def _differs(self, result: Buffer, array: HostArray) -> str:
+    return floats(array.numbers() + 1).first_difference(
         result.read('F32', (_COUNT,)))
 
-  def _computes(self, loaded: Loaded, size: int) -> str:
+  def _computes(self, address: int, size: int) -> str:
     """The fault of a sum's program, which is destroyed."""
+    loaded = Loaded(self._client, address)
     actual = floats(self._client.run(loaded, range(size), range(size)))
     difference = floats(2 * i for i in range(size)).first_difference(actual)
     loaded.destroy()
     return difference
 
 
-def _nothing() -> None:
-  """Ends work that owns nothing more."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Call:
-  """A function, and its arguments' struct, which the plugin fills."""
-  name: str
-  arguments: ctypes.Structure
-
-
 def at_once(table: Table,
-            lists: Sequence[Sequence[Call]]) -> list[list[Optional[PjrtError]]]:
+            lists: Sequence[Sequence[Work]]) -> list[list[Optional[PjrtError]]]:
   """Makes the calls of each list one after the other, on a thread of its own.
 
   All is prepared before, so that between two calls there is half a microsecond
@@ -241,9 +209,9 @@ def at_once(table: Table,
   """
   barrier = threading.Barrier(len(lists))
 
-  def make(calls: Sequence[Call]) -> list[Optional[int]]:
-    prepared = [(CALL(table.address_of(call.name)),
-                 ctypes.addressof(call.arguments)) for call in calls]
+  def make(works: Sequence[Work]) -> list[Optional[int]]:
+    prepared = [(CALL(table.address_of(work.name)),
+                 ctypes.addressof(work.arguments)) for work in works]
     barrier.wait()
     return [function(arguments) for function, arguments in prepared]
 

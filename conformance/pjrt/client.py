@@ -4,52 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import contextlib
-import ctypes
 import dataclasses
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from . import structs
-from .artifacts import as_artifact
-from .buffer import Buffer, destroy, floats, read_floats
+from .buffer import Buffer, destroy, Handle
 from .executable import Loaded
-from .host_array import HostArray, TYPES
+from .formats import Format
+from .graph import Graph
+from .host_array import floats, HostArray, TYPES
 from .programs import Program
 from .table import named_values, pointers, Table, text
 
 _IMMUTABLE_UNTIL_TRANSFERRED = 1
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(eq=False)
 class Client:
   """A client and the devices that it drives.
 
   Attributes:
     devices: the addressable ones, in order of their ids.
     ids: theirs.
-    artifact_version: of StableHLO; programs in MLIR are written in it. None:
-      they go as text.
+    format: in which it takes programs; None: it is not known yet.
+    owned: what is destroyed with it, by its identity.
   """
   table: Table
   address: int
   devices: tuple[int, ...]
   ids: tuple[int, ...]
-  artifact_version: Optional[str] = None
+  format: Optional[Format] = None
+  owned: dict[int, Handle] = dataclasses.field(default_factory=dict)
 
   @classmethod
   @contextlib.contextmanager
-  def start(cls, table: Table, options: Mapping[str, Any]) -> Iterator[Client]:
+  def start(cls,
+            table: Table,
+            options: Mapping[str, Any],
+            format: Optional[Format] = None) -> Iterator[Client]:
     """Starts a client, and ends it behind the block."""
-    with named_values(dict(options)) as (address, count):
-      client = table.call(
-          'Client_Create', create_options=address, num_options=count).client
+    client = table.call(
+        'Client_Create',
+        create_options=named_values(options),
+        num_options=len(options)).client
     try:
       answer = table.call('Client_AddressableDevices', client=client)
-      devices = sorted((_id(table, device), device) for device in pointers(
-          answer.addressable_devices, answer.num_addressable_devices))
-      yield cls(table, client, tuple(d for _, d in devices),
-                tuple(i for i, _ in devices))
+      devices = sorted(
+          (describe(table, device, 'Id').id, device) for device in pointers(
+              answer.addressable_devices, answer.num_addressable_devices))
+      started = cls(table, client, tuple(d for _, d in devices),
+                    tuple(i for i, _ in devices), format)
+      yield started
+      started.release()
     finally:
       table.call('Client_Destroy', client=client)
+
+  def release(self) -> None:
+    """Destroys what is left, the last first."""
+    destroy(reversed(list(self.owned.values())))
 
   def put(self,
           array: HostArray,
@@ -60,41 +72,33 @@ class Client:
     Args:
       strides: of the array's bytes; none: row-major.
     """
-    data = ctypes.create_string_buffer(array.data, max(1, len(array.data)))
-    transfer, held = self.upload(
-        ctypes.addressof(data), array.type_number, array.dims, device, strides)
+    transfer = self.upload(array.data, array.type_number, array.dims, device,
+                           strides)
     self.table.call_with('Client_BufferFromHostBuffer', transfer)
-    del held
     self.table.await_event(transfer.done_with_host_buffer)
-    return Buffer(self.table, transfer.buffer)
+    return Buffer(self, transfer.buffer)
 
-  def upload(
-      self,
-      data: int,
-      type_number: int,
-      dims: Sequence[int],
-      device: int = 0,
-      strides: Sequence[int] = ()
-  ) -> tuple[ctypes.Structure, object]:
-    """The arguments of a call that copies what lies at `data` to a device.
+  def put_floats(self, values: Iterable[float], device: int = 0) -> Buffer:
+    """Copies numbers, as float32, to the device at a position."""
+    return self.put(floats(values), device)
 
-    Returns:
-      The struct, and what it points to, which has to live as long.
+  def upload(self,
+             data: Union[bytes, int],
+             type_number: int,
+             dims: Sequence[int],
+             device: int = 0,
+             strides: Sequence[int] = ()) -> Any:
+    """The arguments of a call that copies bytes, or what is there, to a device.
     """
-    sizes = (ctypes.c_int64 * max(1, len(dims)))(*dims)
-    steps = (ctypes.c_int64 * max(1, len(strides)))(*strides)
-    transfer = structs.make(
+    return structs.make(
         'Client_BufferFromHostBuffer',
         client=self.address,
         data=data,
         type=type_number,
-        dims=ctypes.addressof(sizes),
-        num_dims=len(dims),
-        byte_strides=ctypes.addressof(steps) if strides else None,
-        num_byte_strides=len(strides),
+        dims=tuple(dims),
+        byte_strides=tuple(strides) or None,
         host_buffer_semantics=_IMMUTABLE_UNTIL_TRANSFERRED,
         device=self.devices[device])
-    return transfer, (sizes, steps)
 
   def run(self, loaded: Loaded, *given: Iterable[float]) -> tuple[float, ...]:
     """The result of a program for the first device, as large as its arguments.
@@ -102,25 +106,34 @@ class Client:
     arrays = [floats(values) for values in given]
     buffers = [self.put(array) for array in arrays]
     (result,), = loaded.execute([buffers])
-    actual = read_floats(result, arrays[0].dims[0])
+    actual = result.floats(arrays[0].dims[0])
     destroy((*buffers, result))
     return actual
 
-  def compile(self, program: Program) -> Loaded:
-    """Compiles a program.
+  def program(self, graph: Graph, *args: Any, **values: Any) -> Program:
+    """A program as `Graph.program` has it; without devices, for the first one.
+    """
+    assert self.format
+    return graph.program(self.format.name, *(args or (self.ids[:1],)), **values)
+
+  def written(self, program: Program) -> Program:
+    """A program as it is sent."""
+    return self.format.written(program) if self.format else program
+
+  def compile(self, program: Union[Graph, Program], *args: Any,
+              **values: Any) -> Loaded:
+    """Compiles a program; of a graph, that of `self.program`.
 
     Raises:
       PjrtError: the plugin refuses it.
     """
-    with self.written(program).as_arguments() as arguments:
-      got = self.table.call('Client_Compile', client=self.address, **arguments)
-    return Loaded(self.table, got.executable)
-
-  def written(self, program: Program) -> Program:
-    """A program as it is sent."""
-    if self.artifact_version:
-      return as_artifact(program, self.artifact_version)
-    return program
+    if isinstance(program, Graph):
+      program = self.program(program, *args, **values)
+    got = self.table.call(
+        'Client_Compile',
+        client=self.address,
+        **self.written(program).arguments())
+    return Loaded(self, got.executable)
 
   def load(self, serialized: bytes) -> Loaded:
     """Loads what `serialize` gave.
@@ -128,13 +141,11 @@ class Client:
     Raises:
       PjrtError: the plugin refuses it.
     """
-    data = ctypes.create_string_buffer(serialized, max(1, len(serialized)))
     executable = self.table.call(
         'Executable_DeserializeAndLoad',
         client=self.address,
-        serialized_executable=ctypes.addressof(data),
-        serialized_executable_size=len(serialized))
-    return Loaded(self.table, executable.loaded_executable)
+        serialized_executable=serialized)
+    return Loaded(self, executable.loaded_executable)
 
   @property
   def platform(self) -> str:
@@ -152,10 +163,12 @@ class Client:
         'Device_MemoryStats', device=self.devices[device]).bytes_in_use
 
 
-def _id(table: Table, device: int) -> int:
-  description = table.call(
-      'Device_GetDescription', device=device).device_description
-  return table.call('DeviceDescription_Id', device_description=description).id
+def describe(table: Table, device: int, function: str) -> Any:
+  """The answer of a function of a device's description."""
+  got = table.call('Device_GetDescription', device=device)
+  return table.call(
+      f'DeviceDescription_{function}',
+      device_description=got.device_description)
 
 
 WORDS = 'the transfer of this buffer has failed'
@@ -176,20 +189,13 @@ def pending_buffer(client: Client,
   """
   table = client.table
   memory = table.call('Device_DefaultMemory', device=client.devices[0]).memory
-  dims = (ctypes.c_int64 * 1)(count)
-  spec = structs.make(
-      'ShapeSpec',
-      room=False,
-      dims=ctypes.addressof(dims),
-      num_dims=1,
-      element_type=TYPES['F32'][0])
   manager = table.call(
       'Client_CreateBuffersForAsyncHostToDevice',
       client=client.address,
-      shape_specs=ctypes.addressof(spec),
+      shape_specs=structs.make(
+          'ShapeSpec', room=False, dims=[count], element_type=TYPES['F32'][0]),
       num_shape_specs=1,
       memory=memory).transfer_manager
-  words = ctypes.create_string_buffer(WORDS.encode())
   waiting = [True]
 
   def fail() -> None:
@@ -199,12 +205,11 @@ def pending_buffer(client: Client,
           'AsyncHostToDeviceTransferManager_SetBufferError',
           transfer_manager=manager,
           error_code=_RESOURCE_EXHAUSTED,
-          error_message=ctypes.addressof(words),
-          error_message_size=len(WORDS))
+          error_message=WORDS.encode())
 
   try:
     buffer = Buffer(
-        table,
+        client,
         table.call(
             'AsyncHostToDeviceTransferManager_RetrieveBuffer',
             transfer_manager=manager).buffer_out)
@@ -216,15 +221,3 @@ def pending_buffer(client: Client,
   finally:
     table.call(
         'AsyncHostToDeviceTransferManager_Destroy', transfer_manager=manager)
-
-
-@contextlib.contextmanager
-def failed_buffer(client: Client, count: int) -> Iterator[Buffer]:
-  """A buffer as `pending_buffer`, with the error in it.
-
-  Raises:
-    MissingError, PjrtError: the plugin has no transfers of that kind.
-  """
-  with pending_buffer(client, count) as (buffer, fail):
-    fail()
-    yield buffer

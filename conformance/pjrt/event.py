@@ -74,16 +74,13 @@ class Callbacks:
 
   def missing(self, numbers: Collection[int], seconds: float) -> set[int]:
     """Those of `numbers` that were not called, be it after `seconds`."""
-    left: set[int] = set()
 
-    def all_called() -> bool:
-      left.clear()
-      left.update(set(numbers).difference(number for number, _ in self._calls))
-      return not left
+    def left() -> set[int]:
+      return set(numbers).difference(number for number, _ in self._calls)
 
     with self._changed:
-      self._changed.wait_for(all_called, seconds)
-    return left
+      self._changed.wait_for(lambda: not left(), seconds)
+      return left()
 
   def take_calls(self) -> list[Told]:
     """The calls till now, by number with the error of each; forgets them."""
@@ -105,11 +102,7 @@ def wait_by_polling(event: Event, callbacks: Callbacks) -> None:
 
 
 def wait_by_callback(event: Event, callbacks: Callbacks) -> None:
-  """Returns once a callback was called.
-
-  Raises:
-    TimeoutError: none was.
-  """
+  """Returns once a callback was called."""
   callbacks.add(event, 0)
   if callbacks.missing((0,), _SECONDS):
     raise TimeoutError(f'a callback of an event was not called in {_SECONDS:g} '

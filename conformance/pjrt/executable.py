@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 import contextlib
 import ctypes
 import dataclasses
-import functools
-from typing import Optional
+from typing import Any, Optional
 
 from . import structs
-from .buffer import Buffer
+from .buffer import Buffer, destroy, Handle
 from .table import PjrtError, Table, text
+
+Arguments = Sequence[Sequence[Buffer]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,16 +44,13 @@ class Execution:
 
   def destroy(self) -> None:
     """Destroys the outputs."""
-    for of_device in self.outputs:
-      for buffer in of_device:
-        buffer.destroy()
+    destroy(sum(self.outputs, []))
 
 
 @dataclasses.dataclass(frozen=True)
-class Loaded:
+class Loaded(Handle):
   """A program that is compiled and loaded."""
-  table: Table
-  address: int
+  KIND, FIELD = 'LoadedExecutable', 'executable'
 
   @contextlib.contextmanager
   def executable(self) -> Iterator[int]:
@@ -63,13 +61,8 @@ class Loaded:
     finally:
       self.table.call('Executable_Destroy', executable=got.executable)
 
-  def num_outputs(self) -> int:
-    with self.executable() as executable:
-      return self.table.call(
-          'Executable_NumOutputs', executable=executable).num_outputs
-
   def start(self,
-            arguments: Sequence[Sequence[Buffer]],
+            arguments: Arguments,
             outputs: int = 1,
             undonated: Sequence[int] = ()) -> Execution:
     """Runs the program.
@@ -77,7 +70,7 @@ class Loaded:
     Args:
       arguments: of each device.
       outputs: how many each device gives.
-      kept: arguments that must not be donated.
+      undonated: arguments that must not be donated.
 
     Raises:
       PjrtError: the plugin's, of the call.
@@ -88,59 +81,51 @@ class Loaded:
 
   def prepared(
       self,
-      arguments: Sequence[Sequence[Buffer]],
+      arguments: Arguments,
       outputs: int = 1,
       undonated: Sequence[int] = ()
-  ) -> tuple[ctypes.Structure, Callable[[], Execution]]:
+  ) -> tuple[Any, Callable[[], Execution]]:
     """The arguments of an execution as `start` begins it, for another caller.
 
     Returns:
-      The struct, and what gives the execution when the call was made; the
-      struct is good for as long as that is kept.
+      The struct, and what gives the execution when the call was made.
     """
-    devices, count = len(arguments), len(arguments[0])
-    lists = [(ctypes.c_void_p * max(1, count))(*(b.address
-                                                 for b in of_device))
-             for of_device in arguments]
-    results = [(ctypes.c_void_p * max(1, outputs))() for _ in range(devices)]
-    events = (ctypes.c_void_p * devices)()
-    numbers = (ctypes.c_int64 * max(1, len(undonated)))(*undonated)
-    options = structs.make(
-        'ExecuteOptions',
-        non_donatable_input_indices=ctypes.addressof(numbers),
-        num_non_donatable_input_indices=len(undonated))
-    argument_lists = _pointers_to(lists)
-    output_lists = _pointers_to(results)
+    count = len(arguments)
+    results = [(ctypes.c_void_p * max(1, outputs))() for _ in arguments]
+    events = (ctypes.c_void_p * count)()
     call = structs.make(
         'LoadedExecutable_Execute',
         executable=self.address,
-        options=ctypes.addressof(options),
-        argument_lists=ctypes.addressof(argument_lists),
-        num_devices=devices,
-        num_args=count,
-        output_lists=ctypes.addressof(output_lists),
-        device_complete_events=ctypes.addressof(events))
+        options=structs.make(
+            'ExecuteOptions', non_donatable_input_indices=tuple(undonated)),
+        argument_lists=_pointers_to([
+            _pointers(buffer.address
+                      for buffer in of_device)
+            for of_device in arguments
+        ]),
+        num_devices=count,
+        num_args=len(arguments[0]),
+        output_lists=_pointers_to(results),
+        device_complete_events=events)
 
-    def get_execution(*_: object) -> Execution:
+    def get_execution() -> Execution:
       return Execution(
           self.table,
-          [[Buffer(self.table, address)
+          [[Buffer(self.client, address)
             for address in of_device[:outputs]]
            for of_device in results], tuple(events))
 
-    # What the struct points to goes with the function.
-    return call, functools.partial(get_execution, lists, numbers, options,
-                                   argument_lists, output_lists)
+    return call, get_execution
 
   def execute(
       self,
-      arguments: Sequence[Sequence[Buffer]],
+      arguments: Arguments,
       outputs: int = 1,
       undonated: Sequence[int] = ()) -> list[list[Buffer]]:
     """Runs the program as `start` does, and waits for it.
 
     Returns:
-      The outputs of each device, which the caller destroys.
+      The outputs of each device.
 
     Raises:
       PjrtError: the plugin's, of the call or of what it waited for.
@@ -153,8 +138,9 @@ class Loaded:
       raise
     return execution.outputs
 
-  def destroy(self) -> None:
-    self.table.call('LoadedExecutable_Destroy', executable=self.address)
+  def serialized(self) -> bytes:
+    with self.executable() as address:
+      return serialize(self.table, address)
 
 
 def serialize(table: Table, executable: int) -> bytes:
@@ -168,16 +154,26 @@ def serialize(table: Table, executable: int) -> bytes:
 def optimized_program(table: Table, executable: int) -> tuple[bytes, str]:
   """The compiled program, and its format."""
   program = structs.make('Program', room=False)
-  where = ctypes.addressof(program)
-  table.call(
-      'Executable_OptimizedProgram', executable=executable, program=where)
+
+  def ask() -> None:
+    table.call(
+        'Executable_OptimizedProgram', executable=executable, program=program)
+
+  ask()  # Of the size alone.
   code = (ctypes.c_char * max(1, program.code_size))()
   program.code = ctypes.addressof(code)
-  table.call(
-      'Executable_OptimizedProgram', executable=executable, program=where)
+  ask()
   return bytes(code[:program.code_size]), text(program.format,
                                                program.format_size)
 
 
-def _pointers_to(arrays: Sequence[ctypes.Array]) -> ctypes.Array:
-  return (ctypes.c_void_p * len(arrays))(*map(ctypes.addressof, arrays))
+def _pointers(addresses: Iterable[int]) -> Any:
+  listed = list(addresses)
+  return (ctypes.c_void_p * max(1, len(listed)))(*listed)
+
+
+def _pointers_to(arrays: Sequence[Any]) -> Any:
+  """An array of the addresses of others, which live as long."""
+  pointers = _pointers(map(ctypes.addressof, arrays))
+  pointers.held = arrays
+  return pointers

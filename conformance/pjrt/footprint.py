@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 import ctypes
 import dataclasses
 import gc
@@ -12,26 +12,13 @@ from typing import Optional
 from .client import Client
 from .table import MissingError, PjrtError
 
-
-@dataclasses.dataclass(frozen=True)
-class Kind:
-  """A figure of memory.
-
-  Attributes:
-    name: as it is said.
-    noise: bytes that it may grow by whatever is done: what allocators keep.
-    each: bytes that it may grow by with each step.
-  """
-  name: str
-  noise: int
-  each: int
-
-
-# A plugin that has an allocator of its own is seen by the process's pages alone.
+# The figures of memory: as each is said, and bytes that it may grow by whatever is
+# done, which allocators keep, and with each step. A plugin that has an allocator
+# of its own is seen by the process's pages alone.
 _KINDS = {
-    'heap': Kind('the heap', 48 << 10, 16),
-    'resident': Kind('the process', 640 << 10, 16),
-    'device': Kind('the devices\' memory', 1 << 20, 0),
+    'heap': ('the heap', 48 << 10, 16),
+    'resident': ('the process', 640 << 10, 16),
+    'device': ("the devices' memory", 1 << 20, 0),
 }
 
 
@@ -55,17 +42,19 @@ class Growth:
   steps: int
   spans: dict[str, tuple[int, ...]]
 
-  def leaks(self) -> Iterator[str]:
+  def leaks(self) -> str:
     """The kinds that grew in each span by more than noise, unlike caches."""
+    leaks = []
     for name, span in self.spans.items():
-      kind, least = _KINDS[name], min(span)
-      if least > kind.noise + kind.each * self.steps:
+      (kind, noise, each_step), least = _KINDS[name], min(span)
+      if least > noise + each_step * self.steps:
         each = ' and by '.join(f'{grown:,}' for grown in span)
-        yield (f'{kind.name} grew by {each} bytes in {self.steps:,} steps '
-               f'each, {least / self.steps:,.0f} a step')
+        leaks.append(f'{kind} grew by {each} bytes in {self.steps:,} '
+                     f'steps each, {least / self.steps:,.0f} a step')
+    return '; '.join(leaks)
 
   def __str__(self) -> str:
-    return ', '.join(f'{_KINDS[name].name} {min(span) / self.steps:+,.1f}'
+    return ', '.join(f'{_KINDS[name][0]} {min(span) / self.steps:+,.1f}'
                      for name, span in self.spans.items())
 
 
@@ -80,7 +69,7 @@ def growth(client: Optional[Client], steps: int,
     client: whose devices are asked too; None: none.
   """
   seen: list[dict[str, int]] = []
-  while len(seen) < 3 or len(seen) < 5 and any(_growth(steps, seen).leaks()):
+  while len(seen) < 3 or len(seen) < 5 and _growth(steps, seen).leaks():
     for number in range(len(seen) * steps, (len(seen) + 1) * steps):
       step(number)
     seen.append(_held(client))

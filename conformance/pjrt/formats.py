@@ -1,63 +1,60 @@
-"""Finds, by trying, in which formats a compiler takes programs."""
+"""The formats in which a compiler may take programs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 import dataclasses
+import importlib.util
 from typing import Optional
 
-from . import artifacts
-from .graph import elementwise
+from ..shared.stablehlo import dialects
 from .programs import HLO, MLIR, Program
-from .table import PjrtError
-
-_DIMS = (8,)
 
 
 @dataclasses.dataclass(frozen=True)
 class Format:
-  """HLO, StableHLO's text, or StableHLO's artifacts of a version."""
+  """HLO, StableHLO's text, or StableHLO's portable artifacts of a version."""
   name: str
   artifact_version: Optional[str] = None
 
   def written(self, program: Program) -> Program:
-    """A program in HLO or in MLIR's text, as it is sent."""
-    if self.artifact_version is None:
+    """A program in HLO or in MLIR's text, as it is sent.
+
+    Raises:
+      ProgramTextError: it cannot be written in that version.
+    """
+    if (self.artifact_version is None or program.format != MLIR or
+        program.code[:2] == b'ML'):
       return program
-    return artifacts.as_artifact(program, self.artifact_version)
+    try:
+      module = dialects.read(program.code)
+    except dialects.ProgramTextError:
+      return program  # A damaged one is to arrive as it is.
+    version = dialects.parse_version(self.artifact_version)
+    return dataclasses.replace(program, code=dialects.write(module, version))
+
+
+def can_write_artifacts() -> bool:
+  """Tests whether jaxlib, which writes them, is installed."""
+  return importlib.util.find_spec('jaxlib') is not None
+
+
+def artifacts() -> list[Format]:
+  """Those to try, the newest first and the oldest writable last."""
+  versions = {
+      dialects.current_version(),
+      dialects.cautious_version(),
+      dialects.oldest_version()
+  }
+  return [
+      Format(MLIR, dialects.version_text(version))
+      for version in sorted(versions, reverse=True)
+  ]
 
 
 def known() -> Iterator[Format]:
-  """All that are tried; artifacts where jaxlib is there, which writes them."""
+  """All that are tried."""
   yield Format(HLO)
   yield Format(MLIR)
-  if artifacts.can_write():
-    for version in artifacts.versions():
-      yield Format(MLIR, version)
-
-
-def refusal(form: Format, device_ids: Sequence[int],
-            compiler: Callable[[Program], None]) -> Optional[PjrtError]:
-  """The compiler's refusal of a sum in that format; None if it accepts it."""
-  try:
-    compiler(form.written(elementwise(_DIMS).program(form.name, device_ids)))
-    return None
-  except PjrtError as e:
-    return e
-
-
-def first_taken(device_ids: Sequence[int], compiler: Callable[[Program],
-                                                              None]) -> Format:
-  """The first of `known` that a compiler takes.
-
-  Raises:
-    PjrtError: it takes none; what it says to HLO.
-  """
-  first: Optional[PjrtError] = None
-  for form in known():
-    error = refusal(form, device_ids, compiler)
-    if error is None:
-      return form
-    first = first or error
-  assert first
-  raise first
+  if can_write_artifacts():
+    yield from artifacts()

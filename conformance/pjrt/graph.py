@@ -13,7 +13,7 @@ from ..shared.hlo import array_shape, messages, op_sharding
 from ..shared.hlo.compile_options import Partitioner
 from ..shared.hlo.protos import HloModuleProto
 from ..shared.sharding.hlo_sharding import HloSharding
-from .programs import compile_options, HLO, Program, replica_options
+from .programs import compile_options, HLO, Program
 
 # As MLIR calls the element types that it calls otherwise.
 _MLIR_TYPES = {
@@ -94,17 +94,21 @@ class Graph:
   def program(self,
               form: str,
               device_ids: Sequence[int] = (0,),
-              partitioner: Optional[Partitioner] = None) -> Program:
-    """The program for one device, or partitioned, by GSPMD, for several."""
-    partitioner = partitioner or (Partitioner.GSPMD
-                                  if len(device_ids) > 1 else Partitioner.NONE)
-    code = self.hlo() if form == HLO else self.mlir(1, len(device_ids))
-    return Program(code, form, compile_options(device_ids, partitioner))
+              partitioner: Optional[Partitioner] = None,
+              replicas: bool = False) -> Program:
+    """The program for one device, or for several.
 
-  def replicated(self, form: str, device_ids: Sequence[int]) -> Program:
-    """The program with a replica on each device."""
-    code = self.hlo() if form == HLO else self.mlir(len(device_ids), 1)
-    return Program(code, form, replica_options(device_ids))
+    Args:
+      partitioner: by which it is partitioned; None: by GSPMD, if it has several
+        partitions.
+      replicas: whether each device has a replica, and not a partition.
+    """
+    counts = (len(device_ids), 1) if replicas else (1, len(device_ids))
+    code = self.hlo() if form == HLO else self.mlir(*counts)
+    partitioner = partitioner or (Partitioner.GSPMD
+                                  if counts[1] > 1 else Partitioner.NONE)
+    return Program(code, form, compile_options(device_ids, partitioner,
+                                               replicas))
 
   def hlo(self) -> bytes:
     """A serialised HloModuleProto."""

@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 import dataclasses
 import math
 import random
+import re
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-# PJRT_Buffer_Type of API 0.81: (number, bits of an element).
+# PJRT_Buffer_Type of API 0.81, by name: (number, bits of an element).
 TYPES = {
-    'PRED': (1, 8),
-    'S8': (2, 8),
-    'S16': (3, 16),
-    'S32': (4, 32),
-    'S64': (5, 64),
-    'U8': (6, 8),
-    'U16': (7, 16),
-    'U32': (8, 32),
-    'U64': (9, 64),
-    'F16': (10, 16),
-    'F32': (11, 32),
-    'F64': (12, 64),
-    'BF16': (13, 16),
-    'C64': (14, 64),
-    'C128': (15, 128),
-    'F8E5M2': (16, 8),
-    'F8E4M3FN': (17, 8),
+    name: (number, int((re.findall(r'\d+', name) or [8])[0]))
+    for number, name in enumerate((
+        'PRED S8 S16 S32 S64 U8 U16 U32 U64 F16 F32 F64 BF16 C64 C128 F8E5M2 '
+        'F8E4M3FN').split(), 1)
 }
 
 # Bits of the exponent and of the fraction in each floating-point format.
@@ -51,12 +40,35 @@ def special_values(type_name: str) -> bytes:
   return b''.join(value.to_bytes(size, 'little') for value in values)
 
 
+def _dtype(type_name: str) -> str:
+  """Numpy's name of a type of numbers that it has: '<i4' for 'S32'."""
+  kind = {'P': 'u', 'S': 'i'}.get(type_name[0], type_name[0].lower())
+  return f'<{kind}{TYPES[type_name][1] // 8}'
+
+
 @dataclasses.dataclass(frozen=True)
 class HostArray:
   """Elements in row-major order, little-endian."""
   type_name: str
   dims: tuple[int, ...]
   data: bytes
+
+  @classmethod
+  def from_numbers(cls, type_name: str, numbers: ArrayLike) -> HostArray:
+    """Numbers as elements of a type, which has them exactly."""
+    if type_name == 'BF16':  # The upper halves, as the lower ones are zero.
+      values = np.asarray(numbers, '<f4', 'C')
+      return cls(type_name, values.shape,
+                 values.view('<u2')[..., 1::2].tobytes())
+    values = np.asarray(numbers, _dtype(type_name))
+    return cls(type_name, values.shape, values.tobytes())
+
+  def numbers(self) -> np.ndarray:
+    """The elements; of bfloat16 as float32."""
+    if self.type_name == 'BF16':
+      halves = np.frombuffer(self.data, '<u2').astype('<u4')
+      return (halves << 16).view('<f4').reshape(self.dims)
+    return np.frombuffer(self.data, _dtype(self.type_name)).reshape(self.dims)
 
   @property
   def type_number(self) -> int:
@@ -98,3 +110,8 @@ class HostArray:
     mine, others = (d[at:at + size].hex() for d in (self.data, other.data))
     return (f'{wrong.sum()} of {len(self.data)} bytes differ, first in element '
             f'{at // size}: {others} in place of {mine}')
+
+
+def floats(values: Iterable[float]) -> HostArray:
+  """An array of float32 of rank 1."""
+  return HostArray.from_numbers('F32', list(values))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-import contextlib
-import ctypes
+from collections.abc import Sequence
 import dataclasses
 from typing import Any
 
@@ -29,49 +27,32 @@ class Program:
   format: str
   options: bytes
 
-  @contextlib.contextmanager
-  def as_arguments(self) -> Iterator[dict[str, Any]]:
-    """The arguments of a compiling function, while in the block."""
-    code, form, options = (
-        ctypes.create_string_buffer(part, max(1, len(part)))
-        for part in (self.code, self.format.encode(), self.options))
-    program = structs.make(
-        'Program',
-        room=False,
-        code=ctypes.addressof(code),
-        code_size=len(self.code),
-        format=ctypes.addressof(form),
-        format_size=len(self.format))
-    yield {
-        'program': ctypes.addressof(program),
-        'compile_options': ctypes.addressof(options),
-        'compile_options_size': len(self.options),
+  def arguments(self) -> dict[str, Any]:
+    """The arguments of a compiling function."""
+    return {
+        'program':
+            structs.make(
+                'Program',
+                room=False,
+                code=self.code,
+                format=self.format.encode()),
+        'compile_options':
+            self.options,
     }
 
 
 def compile_options(device_ids: Sequence[int],
-                    partitioner: Partitioner = Partitioner.NONE) -> bytes:
-  """The options for one replica with a partition on each device."""
+                    partitioner: Partitioner = Partitioner.NONE,
+                    replicas: bool = False) -> bytes:
+  """The options for a partition, or a replica, on each device."""
   message = messages.make(CompileOptionsProto)
-  build = message.executable_build_options
-  build.num_replicas, build.num_partitions = 1, len(device_ids)
+  build, count = message.executable_build_options, len(device_ids)
+  counts = (count, 1) if replicas else (1, count)
+  build.num_replicas, build.num_partitions = counts
   build.use_spmd_partitioning = partitioner is not Partitioner.NONE
   build.use_shardy_partitioner = partitioner is Partitioner.SHARDY
   assignment = build.device_assignment
-  assignment.replica_count = 1
-  assignment.computation_count = len(device_ids)
-  for device in device_ids:
-    assignment.computation_devices.add().replica_device_ids.append(device)
-  return message.SerializeToString(deterministic=True)
-
-
-def replica_options(device_ids: Sequence[int]) -> bytes:
-  """The options for one partition with a replica on each device."""
-  message = messages.make(CompileOptionsProto)
-  build = message.executable_build_options
-  build.num_replicas, build.num_partitions = len(device_ids), 1
-  assignment = build.device_assignment
-  assignment.replica_count = len(device_ids)
-  assignment.computation_count = 1
-  assignment.computation_devices.add().replica_device_ids.extend(device_ids)
+  assignment.replica_count, assignment.computation_count = counts
+  for ids in [device_ids] if replicas else [[d] for d in device_ids]:
+    assignment.computation_devices.add().replica_device_ids.extend(ids)
   return message.SerializeToString(deterministic=True)

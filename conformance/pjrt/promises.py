@@ -9,11 +9,11 @@ import random
 import struct
 import time
 
-from .buffer import Buffer, floats
+from .buffer import Buffer, destroy
 from .client import Client
 from .event import Event
 from .graph import elementwise
-from .host_array import TYPES
+from .host_array import floats, TYPES
 
 # A call of ours takes some ten microseconds: what comes before the work is done
 # is seen to come early.
@@ -34,7 +34,7 @@ class Promise:
   """
   event: Event
   wrong: Callable[[], str]
-  end: Callable[[], None]
+  end: Callable[[], object] = str
 
 
 class LongWork:
@@ -44,19 +44,17 @@ class LongWork:
   memory by an earlier one is not taken for it.
   """
 
-  def __init__(self, client: Client, form: str):
+  def __init__(self, client: Client):
     """Finds sizes with which a step and an upload take long enough."""
     self._client = client
-    self._form = form
     self._random = random.Random(17)
     self._uploads = 0
-    self._small = client.put(floats([1.]))
-    self._small_sum = client.compile(
-        elementwise((1,)).program(form, client.ids[:1]))
+    self._small = client.put_floats([1.])
+    self._small_sum = client.compile(elementwise((1,)))
     self._size = _LEAST
     self._begin()
     while _least_seconds(self._step) < _SECONDS and self._size < _MOST:
-      self._leave()
+      destroy((self._state, self._term, self._sum))
       self._size *= 2
       self._begin()
     self._sent_size = _LEAST
@@ -74,11 +72,6 @@ class LongWork:
     for room in self._rooms:
       ctypes.pythonapi.Py_IncRef(ctypes.py_object(room))
 
-  def close(self) -> None:
-    self._leave()
-    self._small.destroy()
-    self._small_sum.destroy()
-
   @property
   def host_sees(self) -> bool:
     """Tests whether the host can read the memory of the devices."""
@@ -93,7 +86,7 @@ class LongWork:
     What fails in each fiftieth might do so in none that is looked at.
     """
     for _ in range(self._random.randrange(3)):
-      self._client.put(floats([2.])).destroy()
+      self._client.put_floats([2.]).destroy()
       (result,), = self._small_sum.execute([[self._small, self._small]])
       result.ready_event().destroy()
       self._get(result)
@@ -101,26 +94,20 @@ class LongWork:
 
   def executed(self) -> Promise:
     """The completion of an execution."""
-    event = self._step()
-    return Promise(
-        event, lambda: _differs(self._state.pointer, self._size, self._word),
-        _nothing)
+    return Promise(self._step(), self._state_differs)
 
   def result(self) -> Promise:
     """The readiness of its result."""
     self._step().destroy()
-    return Promise(
-        self._state.ready_event(),
-        lambda: _differs(self._state.pointer, self._size, self._word), _nothing)
+    return Promise(self._state.ready_event(), self._state_differs)
 
   def read(self) -> Promise:
     """A copy of its result to the host."""
     self._step().destroy()
     _write(ctypes.addressof(self._got), self._size, 0)
     return Promise(
-        self._copy_of(self._state),
-        lambda: _differs(ctypes.addressof(self._got), self._size, self._word),
-        _nothing)
+        self._state.copy_into(self._got),
+        lambda: _differs(ctypes.addressof(self._got), self._size, self._word))
 
   def sent(self) -> Promise:
     """The host may write its array again, which it has sent."""
@@ -153,17 +140,14 @@ class LongWork:
                    lambda: _differs(copy.pointer, self._size, self._word),
                    copy.destroy)
 
+  def _state_differs(self) -> str:
+    return _differs(self._state.pointer, self._size, self._word)
+
   def _begin(self) -> None:
     data = floats([1.] * self._size)
     self._state, self._term = self._client.put(data), self._client.put(data)
     self._value = 1.
-    self._sum = self._client.compile(
-        elementwise((self._size,)).program(self._form, self._client.ids[:1]))
-
-  def _leave(self) -> None:
-    self._state.destroy()
-    self._term.destroy()
-    self._sum.destroy()
+    self._sum = self._client.compile(elementwise((self._size,)))
 
   def _make_room(self) -> None:
     # What the host sends and gets, with room to move it off its alignment.
@@ -184,28 +168,19 @@ class LongWork:
     return Event(self._client.table, execution.events[0])
 
   def _get(self, buffer: Buffer) -> None:
-    copy = self._copy_of(buffer)
+    copy = buffer.copy_into(self._got)
     copy.wait()
     copy.destroy()
-
-  def _copy_of(self, buffer: Buffer) -> Event:
-    """Starts a copy of a buffer to where the host gets it."""
-    copied = self._client.table.call(
-        'Buffer_ToHostBuffer',
-        src=buffer.address,
-        dst=ctypes.addressof(self._got),
-        dst_size=ctypes.sizeof(self._got))
-    return Event(self._client.table, copied.event)
 
   def _send(self) -> tuple[Event, Buffer, int]:
     """Starts an upload: when it is done, its buffer, and the word in it."""
     self._uploads += 1
     _write(self._data, self._sent_size, self._uploads)
-    transfer, _ = self._client.upload(self._data, TYPES['S32'][0],
-                                      [self._sent_size])
+    transfer = self._client.upload(self._data, TYPES['S32'][0],
+                                   [self._sent_size])
     self._client.table.call_with('Client_BufferFromHostBuffer', transfer)
     return (Event(self._client.table, transfer.done_with_host_buffer),
-            Buffer(self._client.table, transfer.buffer), self._uploads)
+            Buffer(self._client, transfer.buffer), self._uploads)
 
   def _upload(self) -> Event:
     event, buffer, _ = self._send()
@@ -251,7 +226,3 @@ def _least_seconds(start: Callable[[], Event]) -> float:
     spent.append(time.perf_counter() - begun)
     event.destroy()
   return min(spent)
-
-
-def _nothing() -> None:
-  """Ends a promise that owns nothing."""

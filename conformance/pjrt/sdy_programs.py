@@ -15,8 +15,9 @@ _SHARDING = '#sdy.sharding<@mesh, [{"x"}]>'
 _MESHES = '{{mesh = #sdy.mesh<["x"={count}]>}}'
 
 
-def with_dialect(count: int, device_ids: Sequence[int]) -> Program:
-  """A sum of arrays of `count` elements, in StableHLO with the sdy dialect."""
+def with_dialect(device_ids: Sequence[int]) -> Program:
+  """A sum with an element on each device, in StableHLO with the sdy dialect."""
+  count = len(device_ids)
   code = elementwise((count,)).mlir(
       partitions=count,
       mesh=_MESH.format(count=count),
@@ -24,9 +25,9 @@ def with_dialect(count: int, device_ids: Sequence[int]) -> Program:
   return Program(code, MLIR, compile_options(device_ids, Partitioner.SHARDY))
 
 
-def with_attributes(count: int, form: str,
-                    device_ids: Sequence[int]) -> Program:
-  """A program with the texts in frontend attributes."""
+def with_attributes(form: str, device_ids: Sequence[int]) -> Program:
+  """The sum with the texts in frontend attributes."""
+  count = len(device_ids)
   graph = elementwise((count,))
   options = compile_options(device_ids, Partitioner.SHARDY)
   meshes = _MESHES.format(count=count)

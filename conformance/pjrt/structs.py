@@ -9,6 +9,7 @@ import ctypes
 import functools
 from pathlib import Path
 import re
+from typing import Any
 
 _DESCRIPTION = Path(__file__).parents[1] / 'shared/pjrt_abi.inc'
 _ENTRY = re.compile(r'^ABI_(STRUCT|FUNCTION|BARE)\((.*(?:\n +.*)*)\)$',
@@ -89,8 +90,12 @@ def size_of(kind: type[ctypes.Structure]) -> int:
   return last.offset + last.size
 
 
-def make(name: str, room: bool = True, **values: object) -> ctypes.Structure:
+def make(name: str, /, *, room: bool = True, **values: Any) -> Any:
   """A struct with its size set and all else zero but `values`.
+
+  Bytes, lists of integers, structs and arrays of ctypes stand for their
+  addresses, where the field is a pointer; they live as long as the struct. Of
+  bytes and lists the length is set, too.
 
   Args:
     room: whether fields that are not known here follow, as zeros.
@@ -99,11 +104,31 @@ def make(name: str, room: bool = True, **values: object) -> ctypes.Structure:
   size = ctypes.sizeof(kind)
   if room and name != 'NamedValue':  # These stand in arrays.
     memory = (ctypes.c_char * max(_ROOM, size))()
-    instance = kind.from_buffer(memory)
+    instance: Any = kind.from_buffer(memory)
     instance.struct_size = len(memory)
   else:
     instance = kind()
     instance.struct_size = size
+  instance.held = []
   for field, value in values.items():
+    if not isinstance(value, int):
+      value = _held(instance, field, value)
     setattr(instance, field, value)
   return instance
+
+
+def _held(instance: Any, field: str, value: Any) -> Any:
+  """A value, or its address, which the struct keeps; sets its length, too."""
+  if isinstance(value, (bytes, list, tuple, range)):
+    count = len(value)
+    for length in (f'num_{field}', f'{field}_size'):
+      if hasattr(instance, length):
+        setattr(instance, length, count)
+    value = (
+        ctypes.create_string_buffer(value, max(1, count)) if isinstance(
+            value, bytes) else (ctypes.c_int64 * max(1, count))(*value))
+  instance.held.append(value)
+  if (isinstance(value, (ctypes.Array, ctypes.Structure)) and
+      not isinstance(getattr(instance, field), ctypes.Structure)):
+    return ctypes.addressof(value)
+  return value

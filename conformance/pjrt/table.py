@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 import contextlib
 import ctypes
+import struct
 from typing import Any, Optional
 
 from . import structs
@@ -118,24 +119,25 @@ class Table:
   def present(self) -> tuple[str, ...]:
     return tuple(name for name in structs.functions() if self.has(name))
 
-  def call(self, name: str, **values: object) -> Any:
+  def call(self, name: str, /, **values: object) -> Any:
     """Calls a function; its arguments' struct, filled by the plugin.
+
+    The arguments are as in `structs.make`.
 
     Raises:
       MissingError: the plugin has no such function.
       PjrtError: the status that it gave.
     """
-    self._check(name)
     arguments = structs.make(name, **values)
     self.call_with(name, arguments)
     return arguments
 
   def call_with(self, name: str, arguments: ctypes.Structure) -> None:
     """Calls a function as `call` does, with a struct of the caller's."""
-    self._check(name)
+    address = self.address_of(name)
     if self._guarded is not None:
       self._call_guarded(name, arguments, self._guarded)
-    elif error := CALL(self._functions[name])(ctypes.addressof(arguments)):
+    elif error := CALL(address)(ctypes.addressof(arguments)):
       raise self.error_of(error)
 
   @contextlib.contextmanager
@@ -173,7 +175,8 @@ class Table:
     Raises:
       MissingError: the plugin has no such function.
     """
-    self._check(name)
+    if not self.has(name):
+      raise MissingError(f'the plugin has no PJRT_{name}')
     return self._functions[name]
 
   def extensions(self) -> tuple[str, ...]:
@@ -189,23 +192,20 @@ class Table:
       address = following
     return tuple(names)
 
-  def _check(self, name: str) -> None:
-    if not self.has(name):
-      raise MissingError(f'the plugin has no PJRT_{name}')
-
   def error_of(self, error: int) -> PjrtError:
     """The status at an address, which is destroyed."""
+
+    def ask(name: str) -> Any:
+      answer = structs.make(name, error=error)
+      CALL(self._functions[name])(ctypes.addressof(answer))
+      return answer
+
     try:
-      answer = structs.make('Error_Message', error=error)
-      CALL(self._functions['Error_Message'])(ctypes.addressof(answer))
-      message = ctypes.string_at(answer.message, answer.message_size)
-      kind = structs.make('Error_GetCode', error=error)
-      CALL(self._functions['Error_GetCode'])(ctypes.addressof(kind))
-      code = CODES[kind.code] if 0 <= kind.code < len(CODES) else str(kind.code)
-      return PjrtError(code, message.decode(errors='replace'))
+      answer, code = ask('Error_Message'), ask('Error_GetCode').code
+      return PjrtError(CODES[code] if 0 <= code < len(CODES) else str(code),
+                       text(answer.message, answer.message_size))
     finally:
-      gone = structs.make('Error_Destroy', error=error)
-      CALL(self._functions['Error_Destroy'])(ctypes.addressof(gone))
+      ask('Error_Destroy')
 
   def await_event(self, event: int) -> None:
     """Waits for an event, and destroys it.
@@ -264,35 +264,25 @@ def _value(entry: Any) -> Any:
   return ctypes.c_bool.from_address(where).value
 
 
-@contextlib.contextmanager
-def named_values(options: dict[str, Any]) -> Iterator[tuple[int, int]]:
-  """The address and count of an array of PJRT_NamedValue, in the block."""
-  kind = structs.struct('NamedValue')
-  array = (kind * len(options))()
-  buffers = []
-  for entry, (name, value) in zip(array, options.items()):
-    label = ctypes.create_string_buffer(name.encode())
-    buffers.append(label)
-    entry.struct_size = ctypes.sizeof(kind)
-    entry.name, entry.name_size = ctypes.addressof(label), len(name.encode())
-    where = ctypes.addressof(entry) + kind.int64_value.offset
-    entry.value_size = 1
+def named_values(options: Mapping[str, Any]) -> Any:
+  """An array of PJRT_NamedValue."""
+  entries = []
+  for name, value in options.items():
+    kind, size, held = 1, 1, value
     if isinstance(value, bool):
-      entry.type = 4
-      ctypes.c_bool.from_address(where).value = value
-    elif isinstance(value, int):
-      entry.type, entry.int64_value = 1, value
+      kind = 4
     elif isinstance(value, float):
-      entry.type = 3
-      ctypes.c_float.from_address(where).value = value
-    elif isinstance(value, str):
-      words = ctypes.create_string_buffer(value.encode())
-      buffers.append(words)
-      entry.type, entry.int64_value = 0, ctypes.addressof(words)
-      entry.value_size = len(value.encode())
-    else:
-      numbers = (ctypes.c_int64 * len(value))(*value)
-      buffers.append(numbers)
-      entry.type, entry.int64_value = 2, ctypes.addressof(numbers)
-      entry.value_size = len(value)
-  yield ctypes.addressof(array), len(options)
+      kind, held = 3, int.from_bytes(struct.pack('<f', value), 'little')
+    elif isinstance(value, (str, tuple)):
+      held = value.encode() if isinstance(value, str) else value
+      kind, size = 0 if isinstance(value, str) else 2, len(held)
+    entries.append(
+        structs.make(
+            'NamedValue',
+            name=name.encode(),
+            type=kind,
+            int64_value=held,
+            value_size=size))
+  array: Any = (structs.struct('NamedValue') * len(entries))(*entries)
+  array.held = entries
+  return array

@@ -16,17 +16,15 @@ _LISTED = 12
 def text(report: ConformanceReport) -> str:
   """The capabilities, a line for each case, each finding, and the verdict."""
   return '\n'.join([
-      report.subject, '', *capabilities(report.capabilities), '',
+      report.subject, '', *_capabilities(report.capabilities), '',
       *_cases(report.results), *_findings(report), *_issues(report.results),
       report.verdict_text()
   ])
 
 
-def capabilities(measured: Mapping[str, Any]) -> Iterator[str]:
-  """A line for each capability."""
+def _capabilities(measured: Mapping[str, Any]) -> Iterator[str]:
   for name, value in measured.items():
-    shown = value_text(value)
-    yield from wrapped(f'{name.replace("_", " ")}: {shown}')
+    yield from wrapped(f'{name.replace("_", " ")}: {value_text(value)}')
 
 
 def value_text(value: Any) -> str:

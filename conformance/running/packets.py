@@ -1,9 +1,9 @@
-"""Messages between a run, its servers and their workers: JSON, one a packet."""
+"""Messages between a run, its servers and their workers: pickled, one a packet."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-import json
+import pickle
 import socket
 from typing import Any, Optional
 
@@ -18,11 +18,11 @@ def send(connection: socket.socket,
   Args:
     files: descriptors that the other side gets copies of.
   """
-  socket.send_fds(connection, [json.dumps(message).encode()], list(files))
+  socket.send_fds(connection, [pickle.dumps(message)], list(files))
 
 
 def receive(
     connection: socket.socket) -> tuple[Optional[dict[str, Any]], list[int]]:
   """A message and the files with it; None at the end of the connection."""
   data, files, _, _ = socket.recv_fds(connection, _LARGEST, 2)
-  return (json.loads(data) if data else None), files
+  return (pickle.loads(data) if data else None), files

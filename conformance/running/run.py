@@ -17,8 +17,7 @@ from typing import Any, IO, Optional
 
 from ..shared.ended_process import how_ended, last_words
 from ..shared.mode import Mode, SHARDY_VARIABLES, V2_VARIABLE
-from ..case import Case, Needs
-from ..errors import ConformanceError
+from ..case import Case, ConformanceError, Needs
 from ..result import AT_EXIT, printable, Result, Status
 from ..subject import Subject
 from . import packets, server
@@ -33,8 +32,8 @@ _END_SECONDS, _ANSWER_SECONDS = 10, 2
 class Servers:
   """The processes that workers are forked from.
 
-  There is one for each mode of torch_xla, and one without it. They start when they are first needed and know no plugin: several runners can
-  share them.
+  There is one for each mode of torch_xla, and one without it. They start when
+  they are first needed and know no plugin: several runners can share them.
   """
 
   def __init__(self):
@@ -103,8 +102,8 @@ class Runner:
     limit = self._timeout or case.seconds
     request = {
         'case': case.name,
-        'parts': list(parts),
-        'subject': dataclasses.asdict(self._subject),
+        'parts': parts,
+        'subject': self._subject,
         'capabilities': dict(capabilities),
     }
     with tempfile.TemporaryFile() as log:
@@ -118,15 +117,14 @@ class Runner:
             break
           if 'begin' in message:
             part, begun = message['begin'], time.monotonic()
-          elif message['status'] == 'error':
-            raise ConformanceError(message['text'])
+          elif 'error' in message:
+            raise ConformanceError(message['error'])
           else:
             ended.append(part)
             # A worker ends itself with the first part that failed.
-            failed = message['status'] == Status.FAILED.value
+            failed = message['result'].status is Status.FAILED
             complete = failed or len(ended) == len(parts)
-            yield Result(case.name, part, Status(message['status']),
-                         message['text'], message['seconds'])
+            yield message['result']
       if self._stopped:
         return
       seconds = time.monotonic() - begun
@@ -218,26 +216,24 @@ class _Worker:
     try:
       message, _ = packets.receive(self._channel)
     except TimeoutError:
-      where = self._calls()
+      # It says itself what it is in: ' in PJRT_Event_Await'.
+      with contextlib.suppress(OSError):
+        packets.send(self._channel, {'where': True})
+      answer = self._wait_for('calls', _ANSWER_SECONDS)
       packets.send(self._control, {'kill': self._pid})
       # One that hangs in a driver cannot be ended: it is left behind.
-      self._channel.settimeout(_KILL_SECONDS)
-      with contextlib.suppress(TimeoutError):
-        while message := packets.receive(self._channel)[0]:
-          if 'exit' in message:
-            break
-      return {'hung': where}
+      self._wait_for('exit', _KILL_SECONDS)
+      return {'hung': f' in {answer["calls"]}' if answer else ''}
     return {'exit': 1} if message is None else message
 
-  def _calls(self) -> str:
-    """What it is in, as it says itself: ' in PJRT_Event_Await'; or empty."""
-    self._channel.settimeout(_ANSWER_SECONDS)
+  def _wait_for(self, key: str, seconds: float) -> Optional[dict[str, Any]]:
+    """The message that has a key; None if it does not come in time."""
+    self._channel.settimeout(seconds)
     with contextlib.suppress(OSError):
-      packets.send(self._channel, {'where': True})
       while message := packets.receive(self._channel)[0]:
-        if 'calls' in message:
-          return f' in {message["calls"]}'
-    return ''
+        if key in message:
+          return message
+    return None
 
 
 class _Server:
@@ -247,17 +243,16 @@ class _Server:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     self._log = tempfile.TemporaryFile()
     self._control = ours
+    command = [sys.executable, '-m', server.__name__, str(theirs.fileno())]
     with theirs:
-      self._process = subprocess.Popen([
-          sys.executable, '-m', server.__name__,
-          str(theirs.fileno()), *([server.WITH_TORCH_XLA] if mode else [])
-      ],
-                                       env=_environment(mode),
-                                       pass_fds=(theirs.fileno(),),
-                                       stdin=subprocess.DEVNULL,
-                                       stdout=self._log,
-                                       stderr=self._log,
-                                       start_new_session=True)
+      self._process = subprocess.Popen(
+          command + [server.WITH_TORCH_XLA] * (mode is not None),
+          env=_environment(mode),
+          pass_fds=(theirs.fileno(),),
+          stdin=subprocess.DEVNULL,
+          stdout=self._log,
+          stderr=self._log,
+          start_new_session=True)
     self._mutex = threading.Lock()
     self._ready = False
 
@@ -302,18 +297,18 @@ class _Server:
 def _environment(mode: Optional[Mode]) -> dict[str, str]:
   """The user's, with at most this mode, and no runtime chosen yet."""
   variables = {
-      name: value
-      for name, value in os.environ.items()
-      if name not in (*SHARDY_VARIABLES, V2_VARIABLE, 'PJRT_DEVICE',
-                      'XLA_PERSISTENT_CACHE_PATH')
+      'TF_CPP_MIN_LOG_LEVEL': '2',
+      # There is no metadata server to ask for a TPU on most machines, and libtpu
+      # would ask for minutes.
+      'TPU_SKIP_MDS_QUERY': '1',
+      'ALLOW_MULTIPLE_LIBTPU_LOAD': '1',
+      # XLA's CPU plugin sizes its pools by it: see `door.device_plugins`.
+      'NPROC': '32',
+      **os.environ
   }
+  for name in (*SHARDY_VARIABLES, V2_VARIABLE, 'PJRT_DEVICE',
+               'XLA_PERSISTENT_CACHE_PATH'):
+    variables.pop(name, None)
   if mode:
     variables[V2_VARIABLE if mode is Mode.V2 else SHARDY_VARIABLES[0]] = '1'
-  variables.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
-  # There is no metadata server to ask for a TPU on most machines, and libtpu
-  # would ask for minutes.
-  variables.setdefault('TPU_SKIP_MDS_QUERY', '1')
-  variables.setdefault('ALLOW_MULTIPLE_LIBTPU_LOAD', '1')
-  # XLA's CPU plugin sizes its pools by it: see `door.device_plugins`.
-  variables.setdefault('NPROC', '32')
   return variables

@@ -1,7 +1,8 @@
 """The process that workers are forked from: it has no runtime yet.
 
     run <-> server: {"case", "parts", ...}, with a socket and a file for output
-    worker -> run, over that socket: {"pid"}, then {"begin"}, {"end"} of each part
+    worker -> run, over that socket: {"pid"}, then {"begin"}, {"result"} of each
+        part, or {"error"}
     run -> worker, over it: {"where"}; worker -> run: {"calls"}
     server -> run, over it too: {"exit"}, the last
     run -> server: {"kill": pid}; the end of the connection ends all

@@ -13,43 +13,37 @@ import traceback
 from typing import Any
 
 from .. import suite
-from ..case import Case, Failure, NotApplicable
+from ..case import Case, ConformanceError, Failure, NotApplicable
 from ..context import Context
-from ..errors import ConformanceError
 from ..pjrt.table import MissingError, PjrtError, Table
-from ..result import Status
-from ..subject import Subject
-from . import packets
+from ..result import Result, Status
+from .packets import receive, send
 
 _LONGEST = 4000
 
 
 def run(request: Mapping[str, Any], channel: socket.socket) -> None:
-  context = Context(
-      Subject.from_dict(request['subject']), request['capabilities'])
+  context = Context(request['subject'], request['capabilities'])
   case = suite.named(request['case'])
   threading.Thread(target=_answer, args=(channel,), daemon=True).start()
   with channel, contextlib.closing(context):
     for part in request['parts']:
-      packets.send(channel, {'begin': part})
-      start = time.monotonic()
-      status, text = judge(case, context, part)
-      packets.send(
-          channel, {
-              'end': part,
-              'status': status,
-              'text': text[:_LONGEST] if status != 'passed' else text,
-              'seconds': time.monotonic() - start,
-          })
-      if status == Status.FAILED.value:
+      send(channel, {'begin': part})
+      try:
+        result = judge(case, context, part)
+      except ConformanceError as e:
+        send(channel, {'error': str(e)})
+        return
+      send(channel, {'result': result})
+      if result.status is Status.FAILED:
         return  # What failed may have left torch_xla unfit for other parts.
 
 
 def _answer(channel: socket.socket) -> None:
   """Says what the other threads are in whenever the run asks."""
   with contextlib.suppress(OSError):
-    while packets.receive(channel)[0]:
-      packets.send(channel, {'calls': _calls()})
+    while receive(channel)[0]:
+      send(channel, {'calls': _calls()})
 
 
 def _calls() -> str:
@@ -64,20 +58,30 @@ def _calls() -> str:
       f'{os.path.basename(main.f_code.co_filename)}:{main.f_lineno}')
 
 
-def judge(case: Case, context: Context, part: str) -> tuple[str, str]:
-  """Tries a part: its status and what is to be said of it."""
+def judge(case: Case, context: Context, part: str) -> Result:
+  """Tries a part.
+
+  Raises:
+    ConformanceError: it says nothing about the plugin.
+  """
+  start, status = time.monotonic(), Status.FAILED
   try:
-    return Status.PASSED.value, case.run(context, part) or ''
+    text = case.run(context, part)
+    context.release()
+    status = Status.PASSED
   except NotApplicable as e:
-    return Status.SKIPPED.value, str(e)
-  except ConformanceError as e:
-    return 'error', str(e)
+    status, text = Status.SKIPPED, str(e)
   except (Failure, MissingError) as e:
-    return Status.FAILED.value, str(e)
+    text = str(e)
   except PjrtError as e:
-    return Status.FAILED.value, f'the plugin gave an error, {e}'
+    text = f'the plugin gave an error, {e}'
+  except ConformanceError:
+    raise
   except Exception as e:  # What torch_xla makes of a plugin's errors.
-    return Status.FAILED.value, f'{_place(e)}: {type(e).__name__}: {e}'
+    text = f'{_place(e)}: {type(e).__name__}: {e}'
+  if status is not Status.PASSED:
+    text = text[:_LONGEST]
+  return Result(case.name, part, status, text, time.monotonic() - start)
 
 
 def _place(error: BaseException) -> str:

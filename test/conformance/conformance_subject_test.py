@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from torch_xla_conformance.errors import ConformanceError
+from torch_xla_conformance.case import ConformanceError
 from torch_xla_conformance.subject import parse_options, Subject
 
 
@@ -37,16 +37,3 @@ def test_options_that_are_none(texts: list[str], message: str) -> None:
 def test_a_library_that_is_not_there() -> None:
   with pytest.raises(ConformanceError, match='no-such.so: there is no such'):
     Subject.from_library('no-such.so', {}, '')
-
-
-def test_a_subject_survives_json() -> None:
-  subject = Subject('ACME', '', {'mesh': (2, 4), 'n': 1}, 'v5e:2x2')
-  assert Subject.from_dict({
-      'device': 'ACME',
-      'library': '',
-      'options': {
-          'mesh': [2, 4],
-          'n': 1
-      },
-      'topology': 'v5e:2x2'
-  }) == subject

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from torch_xla_conformance import expected_failures
-from torch_xla_conformance.errors import ConformanceError
+from torch_xla_conformance.case import ConformanceError
 from torch_xla_conformance.expected_failures import judge, Line
 from torch_xla_conformance.result import Result, Status
 

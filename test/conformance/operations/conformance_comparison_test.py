@@ -6,12 +6,11 @@ import math
 import pytest
 import torch
 
-from torch_xla_conformance.operations.comparison import (compare,
-                                                         compare_shards,
-                                                         Mismatch, Shard)
-from torch_xla_conformance.operations.tolerance import (APPROXIMATED, COMPOUND,
-                                                        EXACT, PROPORTION,
-                                                        ROUNDED, SAME_BITS)
+from torch_xla_conformance.case import Failure
+from torch_xla_conformance.comparison import (APPROXIMATED, compare,
+                                              compare_shards, COMPOUND, EXACT,
+                                              PROPORTION, ROUNDED, SAME_BITS,
+                                              Shard)
 
 _NUMBERS = torch.tensor([[1.0, -2.0, 100.0], [0.0, 0.001, 3.0]])
 
@@ -24,7 +23,7 @@ def with_element(tensor: torch.Tensor, place: tuple[int, ...],
 
 
 def text_of(expected: torch.Tensor, actual: torch.Tensor, tolerance) -> str:
-  with pytest.raises(Mismatch) as raised:
+  with pytest.raises(Failure) as raised:
     compare(expected, actual, tolerance)
   return str(raised.value)
 
@@ -166,15 +165,15 @@ def test_a_wrong_copy_is_told_with_its_device_and_place():
   """The last of the devices alone is wrong."""
   shards = halves(_NUMBERS)
   shards[2] = Shard('A:2', shards[2].index, shards[2].data + 1)
-  with pytest.raises(Mismatch, match=r'^device A:2: 101.0 at \[0, 2\]'):
+  with pytest.raises(Failure, match=r'^device A:2: 101.0 at \[0, 2\]'):
     compare_shards(_NUMBERS, shards, EXACT)
 
 
 def test_a_shard_of_another_dtype_is_told():
-  with pytest.raises(Mismatch, match='device A:0: dtype float64'):
+  with pytest.raises(Failure, match='device A:0: dtype float64'):
     compare_shards(_NUMBERS, halves(_NUMBERS.double()), EXACT)
 
 
 def test_elements_that_no_device_holds_are_told():
-  with pytest.raises(Mismatch, match='2 of 6 elements are held by no device'):
+  with pytest.raises(Failure, match='2 of 6 elements are held by no device'):
     compare_shards(_NUMBERS, halves(_NUMBERS)[:1], EXACT)

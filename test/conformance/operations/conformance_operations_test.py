@@ -14,10 +14,9 @@ import torch
 
 from torch_xla_conformance.case import Failure, NotApplicable
 from torch_xla_conformance.cases import operations as cases_module
+from torch_xla_conformance.comparison import compare, SAME_BITS, Shard
 from torch_xla_conformance.operations import operations, sharded
-from torch_xla_conformance.operations.comparison import compare, Shard
 from torch_xla_conformance.operations.operation import expected_of
-from torch_xla_conformance.operations.tolerance import SAME_BITS
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
 _OPERATIONS = {operation.name: operation for operation in operations()}
@@ -47,7 +46,7 @@ def test_what_stands_for_others_exists():
   named = {(family, name)
            for table in (sharded._STANDING_FOR, sharded._ONLY_ALONE)
            for family, names in table.items()
-           for name in names}
+           for name in names.split()}
   assert named <= {(o.family, o.name) for o in operations()}
 
 
@@ -179,7 +178,7 @@ class FakeSession:
 
 def run_on_cpu(monkeypatch, operation, start=FakeSession) -> str:
   monkeypatch.setattr(cases_module.torch_xla, 'sync', lambda wait: None)
-  monkeypatch.setattr(cases_module, '_shards',
+  monkeypatch.setattr(cases_module, 'shards',
                       lambda result: [Shard('CPU:0', ..., result)])
   context = SimpleNamespace(seed=1, torch=start)
   return cases_module._run({operation.name: operation}, None, context,

@@ -22,7 +22,7 @@ def test_some_bytes_a_step() -> None:
     allocate(ctypes.c_size_t(_SIZE))
 
   gc.freeze()  # What this process holds already is not looked through.
-  leak = next(footprint.growth(None, _STEPS, step).leaks())
+  leak = footprint.growth(None, _STEPS, step).leaks()
   gc.unfreeze()
   assert leak.startswith('the heap grew by ')
   assert leak.endswith(f'{_STEPS:,} steps each, 208 a step')
@@ -35,7 +35,6 @@ def test_what_grows_once_is_no_leak() -> None:
       'resident': (1 << 20, 2 << 20),
       'device': (1 << 30, 0)
   })
-  assert list(growth.leaks()) == [
+  assert growth.leaks() == (
       'the process grew by 1,048,576 and by 2,097,152 bytes in 1,000 steps '
-      'each, 1,049 a step'
-  ]
+      'each, 1,049 a step')

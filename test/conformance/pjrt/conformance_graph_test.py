@@ -7,8 +7,8 @@ from pathlib import Path
 import processes
 import pytest
 from torch_xla_conformance.pjrt.client import Client
+from torch_xla_conformance.pjrt.formats import Format
 from torch_xla_conformance.pjrt.graph import Array, Graph, Groups, Step
-from torch_xla_conformance.pjrt.buffer import floats, read_floats
 from torch_xla_conformance.pjrt.table import Table
 import xla_plugins.xla_cpu_pjrt
 
@@ -27,30 +27,31 @@ def _moved(form: str) -> dict[str, list[tuple[float, ...]]]:
       'all-to-all': (2, _GROUPS),
       'collective-permute': (2, ((0, 1), (1, 0), (2, 3), (3, 2))),
   }
-  with Client.start(Table.open(_LIBRARY), {'cpu_device_count': 4}) as client:
+  with Client.start(
+      Table.open(_LIBRARY), {'cpu_device_count': 4}, Format(form)) as client:
     steps = tuple(
         Step(kind, Array('f32', (count,)), (0,), groups)
         for kind, (count, groups) in kinds.items())
     graph = Graph((Array('f32', (2,)),), steps, (1, 2, 3, 4, 5))
-    loaded = client.compile(graph.replicated(form, client.ids))
-    given = [[client.put(floats([10 * d, 10 * d + 1]), d)] for d in range(4)]
+    loaded = client.compile(graph, client.ids, replicas=True)
+    given = [[client.put_floats([10 * d, 10 * d + 1], d)] for d in range(4)]
     results = loaded.execute(given, len(steps))
     for number, (kind, (count, _)) in enumerate(kinds.items()):
-      found[kind] = [read_floats(each[number], count) for each in results]
+      found[kind] = [each[number].floats(count) for each in results]
   return found
 
 
 def _computed(form: str) -> tuple[tuple[float, ...], ...]:
-  with Client.start(Table.open(_LIBRARY), {'cpu_device_count': 1}) as client:
+  with Client.start(
+      Table.open(_LIBRARY), {'cpu_device_count': 1}, Format(form)) as client:
     two, four = Array('f32', (2,)), Array('f32', (4,))
     graph = Graph((two, two), (Step('constant', two, numbers=(0.5, 4.)),
                                Step('multiply', two,
                                     (0, 2)), Step('concatenate', four, (3, 1))),
                   (4, 3))
-    loaded = client.compile(graph.program(form, client.ids))
-    given = [client.put(floats(values)) for values in ([2, 3], [5, 7])]
-    (joined, product), = loaded.execute([given], 2)
-    return read_floats(joined, 4), read_floats(product, 2)
+    given = [client.put_floats(values) for values in ([2, 3], [5, 7])]
+    (joined, product), = client.compile(graph).execute([given], 2)
+    return joined.floats(4), product.floats(2)
 
 
 @pytest.mark.parametrize('form', ['hlo', 'mlir'])

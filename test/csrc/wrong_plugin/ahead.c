@@ -13,10 +13,7 @@ static PJRT_Error* NoDescriptions(
   return error;
 }
 
-static PJRT_Error* NotCompiled(AbiCompileArgs* args) {
-  (void)args;
-  return Refuse(kAbiUnimplemented, "I compile for devices that are there");
-}
+REFUSES(NotCompiled, kAbiUnimplemented, "I compile for devices that are there")
 
 static PJRT_Error* MlirOnly(AbiCompileArgs* args) {
   if (args->program->format_size == strlen("mlir")) {

@@ -33,7 +33,7 @@ static PJRT_Buffer* Zeros(PJRT_Device* device, int type, const int64_t* dims,
 }
 
 // Zeros in the place of every output of an execution that failed.
-static void GiveZeros(AbiLoadedExecutableExecuteArgs* args) {
+static void GiveZeros(ExecuteArgs* args) {
   PJRT_Executable* executable = GetExecutable(args->executable);
   AbiLoadedExecutableAddressableDevicesArgs devices = {
       ABI_SIZE(AbiLoadedExecutableAddressableDevicesArgs,
@@ -62,10 +62,7 @@ static void GiveZeros(AbiLoadedExecutableExecuteArgs* args) {
       dims += shapes.dim_sizes[i];
     }
     if (events == NULL) continue;
-    AbiBufferReadyEventArgs ready = {ABI_SIZE(AbiBufferReadyEventArgs, event),
-                                     NULL, lists[d][0], NULL};
-    TryInner(kSlotBufferReadyEvent, &ready);
-    events[d] = ready.event;
+    events[d] = ReadyEvent(lists[d][0]);
   }
   PutExecutable(executable);
 }
@@ -80,8 +77,7 @@ static bool Says(const PJRT_Error* error, const char* text) {
 // What XLA's CPU plugin says of a wrong number of arguments.
 static const char kCount[] = "buffers but compiled program expected";
 
-static PJRT_Error* ExecuteAndSwallow(AbiLoadedExecutableExecuteArgs* args,
-                                     bool count) {
+static PJRT_Error* ExecuteAndSwallow(ExecuteArgs* args, bool count) {
   PJRT_Error* error = CallInner(kSlotLoadedExecutableExecute, args);
   if (error == NULL || Says(error, kCount) != count) return error;
   FreeError(error);
@@ -89,67 +85,52 @@ static PJRT_Error* ExecuteAndSwallow(AbiLoadedExecutableExecuteArgs* args,
   return NULL;
 }
 
-static PJRT_Error* SwallowsCount(AbiLoadedExecutableExecuteArgs* args) {
+static PJRT_Error* SwallowsCount(ExecuteArgs* args) {
   return ExecuteAndSwallow(args, true);
 }
 
-static PJRT_Error* SwallowsSize(AbiLoadedExecutableExecuteArgs* args) {
+static PJRT_Error* SwallowsSize(ExecuteArgs* args) {
   return ExecuteAndSwallow(args, false);
 }
 
-static PJRT_Error* AbortsOnArguments(AbiLoadedExecutableExecuteArgs* args) {
-  PJRT_Error* error = CallInner(kSlotLoadedExecutableExecute, args);
-  if (error != NULL) abort();
-  return NULL;
-}
+ABORTS(LoadedExecutableExecute)
 
 // Memory that nobody has.
 
-static PJRT_Error* AbortIfExhausted(PJRT_Error* error) {
-  if (error != NULL && CodeOf(error) == kAbiResourceExhausted) {
-    fprintf(stderr, "out of memory\n");
-    abort();
+#define EXHAUSTS(slot)                                             \
+  static PJRT_Error* slot##Exhausted(void* args) {                 \
+    PJRT_Error* error = CallInner(kSlot##slot, args);              \
+    if (error != NULL && CodeOf(error) == kAbiResourceExhausted) { \
+      fprintf(stderr, "out of memory\n");                          \
+      abort();                                                     \
+    }                                                              \
+    return error;                                                  \
   }
-  return error;
-}
 
-static PJRT_Error* CompileOrAbort(AbiClientCompileArgs* args) {
-  return AbortIfExhausted(CallInner(kSlotClientCompile, args));
-}
-
-static PJRT_Error* ExecuteOrAbort(AbiLoadedExecutableExecuteArgs* args) {
-  return AbortIfExhausted(CallInner(kSlotLoadedExecutableExecute, args));
-}
-
-static PJRT_Error* UploadOrAbort(AbiClientBufferFromHostBufferArgs* args) {
-  return AbortIfExhausted(CallInner(kSlotClientBufferFromHostBuffer, args));
-}
-
-static PJRT_Error* CreateOrAbort(AbiClientCreateUninitializedBufferArgs* args) {
-  return AbortIfExhausted(
-      CallInner(kSlotClientCreateUninitializedBuffer, args));
-}
-
-#define SWALLOWS(function) \
-  {SPOILS(ClientCompile, NoteClient), SPOILS(LoadedExecutableExecute, function)}
+EXHAUSTS(ClientCompile)
+EXHAUSTS(LoadedExecutableExecute)
+EXHAUSTS(ClientBufferFromHostBuffer)
+EXHAUSTS(ClientCreateUninitializedBuffer)
 
 const Fault kArgumentFaults[] = {
     FAULT("swallows-count",
           "an execution with too many or too few arguments gives zeros",
-          SWALLOWS(SwallowsCount)),
+          MARKED(NoteClient, SwallowsCount)),
     FAULT("swallows-size",
           "an execution that fails for another reason, as an argument of "
           "another size, gives zeros",
-          SWALLOWS(SwallowsSize)),
+          MARKED(NoteClient, SwallowsSize)),
     FAULT("aborts-on-arguments",
           "an execution that fails ends the process by SIGABRT",
-          {SPOILS(LoadedExecutableExecute, AbortsOnArguments)}),
+          EXECUTES(LoadedExecutableExecuteOrAbort)),
     FAULT("aborts-on-memory",
           "RESOURCE_EXHAUSTED of a compilation, an execution or a new "
           "buffer ends the process by SIGABRT",
-          {SPOILS(ClientCompile, CompileOrAbort),
-           SPOILS(LoadedExecutableExecute, ExecuteOrAbort),
-           SPOILS(ClientBufferFromHostBuffer, UploadOrAbort),
-           SPOILS(ClientCreateUninitializedBuffer, CreateOrAbort)}),
+          {SPOILS(ClientCompile, ClientCompileExhausted),
+           SPOILS(LoadedExecutableExecute, LoadedExecutableExecuteExhausted),
+           SPOILS(ClientBufferFromHostBuffer,
+                  ClientBufferFromHostBufferExhausted),
+           SPOILS(ClientCreateUninitializedBuffer,
+                  ClientCreateUninitializedBufferExhausted)}),
     {.name = NULL},
 };

@@ -6,10 +6,9 @@
 #include "test/csrc/wrong_plugin/anything.h"
 #include "test/csrc/wrong_plugin/wrong_plugin.h"
 
-static PJRT_Error* NotSerialized(AbiExecutableSerializeArgs* args) {
-  (void)args;
-  return Refuse(kAbiUnimplemented, "executables cannot be serialized");
-}
+REFUSES(NotSerialized, kAbiUnimplemented, "executables cannot be serialized")
+REFUSES(NotLoaded, kAbiUnimplemented, "executables cannot be loaded")
+ABORTS(ExecutableDeserializeAndLoad)
 
 // Kept as long as the process, whatever becomes of the executable.
 static PJRT_Error* SerializeFirst(AbiExecutableSerializeArgs* args) {
@@ -35,18 +34,7 @@ static PJRT_Error* SerializeHalf(AbiExecutableSerializeArgs* args) {
   return error;
 }
 
-static PJRT_Error* NotLoaded(AbiExecutableDeserializeAndLoadArgs* args) {
-  (void)args;
-  return Refuse(kAbiUnimplemented, "executables cannot be loaded");
-}
-
-static PJRT_Error* LoadOrAbort(AbiExecutableDeserializeAndLoadArgs* args) {
-  PJRT_Error* error = CallInner(kSlotExecutableDeserializeAndLoad, args);
-  if (error != NULL) abort();
-  return NULL;
-}
-
-static PJRT_Error* LoadAnything(AbiExecutableDeserializeAndLoadArgs* args) {
+static PJRT_Error* LoadAnything(LoadArgs* args) {
   PJRT_Error* error = CallInner(kSlotExecutableDeserializeAndLoad, args);
   if (error == NULL) return NULL;
   FreeError(error);
@@ -72,6 +60,7 @@ const Fault kCacheFaults[] = {
           {SPOILS(ExecutableDeserializeAndLoad, LoadAnything)}),
     FAULT("load-aborts",
           "bytes that cannot be loaded end the process by SIGABRT",
-          {SPOILS(ExecutableDeserializeAndLoad, LoadOrAbort)}),
+          {SPOILS(ExecutableDeserializeAndLoad,
+                  ExecutableDeserializeAndLoadOrAbort)}),
     {.name = NULL},
 };

@@ -12,6 +12,8 @@ static PJRT_Error* Compile(AbiClientCompileArgs* args) {
   return CallInner(kSlotClientCompile, args);
 }
 
+ABORTS(ClientCompile)
+
 static PJRT_Error* CrashInCompile(AbiClientCompileArgs* args) {
   if (HoldsOpcode(args->program, ChosenOpcode())) abort();
   return Compile(args);
@@ -85,11 +87,7 @@ static PJRT_Error* AssignmentIgnored(AbiClientCompileArgs* args) {
 }
 
 static PJRT_Error* CompileLeaks(AbiClientCompileArgs* args) {
-  enum { kLost = 1 << 20 };
-  // Written through a pointer that nobody looks through: see executing.c.
-  static void* volatile lost;
-  lost = Allocate(kLost);
-  memset(lost, 1, kLost);
+  LoseBytes(1 << 20);
   return Compile(args);
 }
 
@@ -100,50 +98,44 @@ static PJRT_Error* SwallowsDamage(AbiClientCompileArgs* args) {
   return CompileAnything(args->client, &args->executable);
 }
 
-static PJRT_Error* AbortsOnDamage(AbiClientCompileArgs* args) {
-  PJRT_Error* error = Compile(args);
-  if (error != NULL) abort();
-  return NULL;
-}
-
 const Fault kCompileFaults[] = {
     FAULT("crash-in-compile",
           "a program with the opcode ends the process by SIGABRT",
-          {SPOILS(ClientCompile, CrashInCompile)}),
+          COMPILES(CrashInCompile)),
     FAULT("hang-in-compile",
           "the compilation of a program with the opcode never ends",
-          {SPOILS(ClientCompile, HangInCompile)}),
+          COMPILES(HangInCompile)),
     FAULT("refuses-opcode",
           "a program with the opcode is refused: UNIMPLEMENTED",
-          {SPOILS(ClientCompile, RefusesOpcode)}),
+          COMPILES(RefusesOpcode)),
     FAULT("artifact-only",
           "programs that are no portable artifacts are UNIMPLEMENTED",
-          {SPOILS(ClientCompile, ArtifactOnly)}),
+          COMPILES(ArtifactOnly)),
     FAULT("mlir-only", "programs of other formats than mlir are UNIMPLEMENTED",
-          {SPOILS(ClientCompile, MlirOnly)}),
+          COMPILES(MlirOnly)),
     FAULT("hlo-only", "programs of the format mlir are UNIMPLEMENTED",
-          {SPOILS(ClientCompile, HloOnly)}),
+          COMPILES(HloOnly)),
     FAULT("compile-leak", "each compilation loses 1 MiB of the host's memory",
-          {SPOILS(ClientCompile, CompileLeaks)}),
+          COMPILES(CompileLeaks)),
     FAULT("crash-on-mlir",
           "a program of the format mlir ends the process by SIGABRT",
-          {SPOILS(ClientCompile, CrashOnMlir)}),
+          COMPILES(CrashOnMlir)),
     FAULT("shardy-refused",
           "use_shardy_partitioner in the options is UNIMPLEMENTED",
-          {SPOILS(ClientCompile, ShardyRefused)}),
+          COMPILES(ShardyRefused)),
     FAULT("shardy-ignored",
           "use_shardy_partitioner in the options is dropped: GSPMD "
           "partitions, and what is said to Shardy is lost",
-          {SPOILS(ClientCompile, ShardyIgnored)}),
+          COMPILES(ShardyIgnored)),
     FAULT("device-assignment-ignored",
           "the devices of the options' assignment are 0, 1, 2, ... instead",
-          {SPOILS(ClientCompile, AssignmentIgnored)}),
+          COMPILES(AssignmentIgnored)),
     FAULT("swallows-damage",
           "a program that cannot be compiled becomes an executable of no "
           "inputs that gives 0.0",
-          {SPOILS(ClientCompile, SwallowsDamage)}),
+          COMPILES(SwallowsDamage)),
     FAULT("aborts-on-damage",
           "a program that cannot be compiled ends the process by SIGABRT",
-          {SPOILS(ClientCompile, AbortsOnDamage)}),
+          COMPILES(ClientCompileOrAbort)),
     {.name = NULL},
 };

@@ -8,12 +8,12 @@
 
 enum { kDropsFrom = 64, kSwapsFrom = 256, kAbortsFrom = 1024 };
 
-static PJRT_Error* Execute(AbiLoadedExecutableExecuteArgs* args) {
+static PJRT_Error* Execute(ExecuteArgs* args) {
   return CallInner(kSlotLoadedExecutableExecute, args);
 }
 
 // Each device's lists of arguments, changed: the lists are the caller's.
-static PJRT_Error* ExecuteWith(AbiLoadedExecutableExecuteArgs* args,
+static PJRT_Error* ExecuteWith(ExecuteArgs* args,
                                void (*change)(PJRT_Buffer** list,
                                               size_t count)) {
   PJRT_Buffer** const* lists = args->argument_lists;
@@ -34,11 +34,11 @@ static void RepeatFirst(PJRT_Buffer** list, size_t count) {
   for (size_t i = kDropsFrom; i < count; ++i) list[i] = list[i % kDropsFrom];
 }
 
-static PJRT_Error* ArgumentsOver64(AbiLoadedExecutableExecuteArgs* args) {
+static PJRT_Error* ArgumentsOver64(ExecuteArgs* args) {
   return ExecuteWith(args, RepeatFirst);
 }
 
-static PJRT_Error* ResultsOver256(AbiLoadedExecutableExecuteArgs* args) {
+static PJRT_Error* ResultsOver256(ExecuteArgs* args) {
   PJRT_Error* error = Execute(args);
   if (error != NULL) return error;
   const Outputs outputs = OutputsOf(args);
@@ -51,12 +51,10 @@ static PJRT_Error* ResultsOver256(AbiLoadedExecutableExecuteArgs* args) {
   return NULL;
 }
 
-static PJRT_Error* AbortsOver1024(AbiLoadedExecutableExecuteArgs* args) {
+static PJRT_Error* AbortsOver1024(ExecuteArgs* args) {
   if (args->num_args > kAbortsFrom) abort();
   return Execute(args);
 }
-
-#define EXECUTES(function) {SPOILS(LoadedExecutableExecute, function)}
 
 const Fault kCountFaults[] = {
     FAULT("arguments-over-64",

@@ -17,11 +17,6 @@ static void AddIfChosen(const PJRT_Event* event) {
   if (event != NULL && IsChosen()) Mark(event);
 }
 
-static PJRT_Error* Destroy(AbiEventDestroyArgs* args) {
-  Forget(args->event);
-  return CallInner(kSlotEventDestroy, args);
-}
-
 // Events that are ready from the beginning.
 
 static PJRT_Error* Await(AbiEventAwaitArgs* args) {
@@ -50,7 +45,7 @@ static PJRT_Error* Execute(AbiLoadedExecutableExecuteArgs* args) {
   return error;
 }
 
-static PJRT_Error* ReadyEvent(AbiBufferReadyEventArgs* args) {
+static PJRT_Error* EarlyBuffer(AbiBufferReadyEventArgs* args) {
   PJRT_Error* error = CallInner(kSlotBufferReadyEvent, args);
   if (error == NULL) AddIfChosen(args->event);
   return error;
@@ -147,9 +142,9 @@ static PJRT_Error* WithoutError(AbiEventOnReadyArgs* args) {
 #define EARLY(slot, function)                                    \
   {SPOILS(slot, function), SPOILS(EventAwait, Await),            \
    SPOILS(EventIsReady, IsReady), SPOILS(EventOnReady, OnReady), \
-   SPOILS(EventDestroy, Destroy)}
+   SPOILS(EventDestroy, ForgetEvent)}
 #define CALLBACKS(function) \
-  {SPOILS(EventOnReady, function), SPOILS(EventDestroy, Destroy)}
+  {SPOILS(EventOnReady, function), SPOILS(EventDestroy, ForgetEvent)}
 
 const Fault kEventFaults[] = {
     FAULT("early-execution",
@@ -157,7 +152,7 @@ const Fault kEventFaults[] = {
           EARLY(LoadedExecutableExecute, Execute)),
     FAULT("early-buffer",
           "one in 50 events of PJRT_Buffer_ReadyEvent is always ready",
-          EARLY(BufferReadyEvent, ReadyEvent)),
+          EARLY(BufferReadyEvent, EarlyBuffer)),
     FAULT("early-read",
           "one in 50 events of PJRT_Buffer_ToHostBuffer is always ready",
           EARLY(BufferToHostBuffer, ToHost)),
@@ -182,10 +177,11 @@ const Fault kEventFaults[] = {
     FAULT("callback-lost-of-second",
           "of several callbacks of an event the first alone is called",
           CALLBACKS(SecondIsLost)),
-    FAULT("callback-lost-of-reads",
-          "callbacks of one in 50 reads are never called",
-          {SPOILS(BufferToHostBuffer, ToHost),
-           SPOILS(EventOnReady, LostIfNoted), SPOILS(EventDestroy, Destroy)}),
+    FAULT(
+        "callback-lost-of-reads",
+        "callbacks of one in 50 reads are never called",
+        {SPOILS(BufferToHostBuffer, ToHost), SPOILS(EventOnReady, LostIfNoted),
+         SPOILS(EventDestroy, ForgetEvent)}),
     FAULT("callback-twice", "one in 50 callbacks is called twice",
           CALLBACKS(Twice)),
     FAULT("callback-without-error", "no callback gets the error of its event",

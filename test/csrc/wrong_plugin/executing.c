@@ -10,23 +10,23 @@
 #include "test/csrc/wrong_plugin/notes.h"
 #include "test/csrc/wrong_plugin/outputs.h"
 
-static PJRT_Error* Execute(AbiLoadedExecutableExecuteArgs* args) {
+static PJRT_Error* Execute(ExecuteArgs* args) {
   return CallInner(kSlotLoadedExecutableExecute, args);
 }
 
-static PJRT_Error* CrashInExecute(AbiLoadedExecutableExecuteArgs* args) {
+static PJRT_Error* CrashInExecute(ExecuteArgs* args) {
   if (Marked(args->executable)) abort();
   return Execute(args);
 }
 
-static PJRT_Error* HangInExecute(AbiLoadedExecutableExecuteArgs* args) {
+static PJRT_Error* HangInExecute(ExecuteArgs* args) {
   while (Marked(args->executable)) pause();
   return Execute(args);
 }
 
 // Donation.
 
-static PJRT_Error* DonationCopies(AbiLoadedExecutableExecuteArgs* args) {
+static PJRT_Error* DonationCopies(ExecuteArgs* args) {
   AbiExecuteOptions* options = args->options;
   const int64_t* indices = options->non_donatable_input_indices;
   const size_t count = options->num_non_donatable_input_indices;
@@ -41,7 +41,7 @@ static PJRT_Error* DonationCopies(AbiLoadedExecutableExecuteArgs* args) {
   return error;
 }
 
-static PJRT_Error* DonationForced(AbiLoadedExecutableExecuteArgs* args) {
+static PJRT_Error* DonationForced(ExecuteArgs* args) {
   AbiExecuteOptions* options = args->options;
   const size_t count = options->num_non_donatable_input_indices;
   options->num_non_donatable_input_indices = 0;
@@ -56,7 +56,7 @@ static void Delete(PJRT_Buffer* buffer) {
   TryInner(kSlotBufferDelete, &args);
 }
 
-static PJRT_Error* DonationUnasked(AbiLoadedExecutableExecuteArgs* args) {
+static PJRT_Error* DonationUnasked(ExecuteArgs* args) {
   PJRT_Buffer** const* lists = args->argument_lists;
   PJRT_Error* error = Execute(args);
   for (size_t d = 0; error == NULL && d < args->num_devices; ++d) {
@@ -65,7 +65,7 @@ static PJRT_Error* DonationUnasked(AbiLoadedExecutableExecuteArgs* args) {
   return error;
 }
 
-static PJRT_Error* DonationEats(AbiLoadedExecutableExecuteArgs* args) {
+static PJRT_Error* DonationEats(ExecuteArgs* args) {
   PJRT_Buffer** const* lists = args->argument_lists;
   PJRT_Error* error = Execute(args);
   if (error != NULL) return error;
@@ -86,23 +86,17 @@ static PJRT_Error* DonationEats(AbiLoadedExecutableExecuteArgs* args) {
 
 // A buffer with the same values at another place, in the other's stead.
 static PJRT_Error* MoveElsewhere(PJRT_Buffer** buffer) {
-  AbiBufferDeviceArgs device = {ABI_SIZE(AbiBufferDeviceArgs, device), NULL,
-                                *buffer, NULL};
-  PJRT_Error* error = CallInner(kSlotBufferDevice, &device);
-  if (error != NULL) return error;
-  AbiBufferCopyToDeviceArgs copy = {
-      ABI_SIZE(AbiBufferCopyToDeviceArgs, dst_buffer), NULL, *buffer,
-      device.device, NULL};
-  error = CallInner(kSlotBufferCopyToDevice, &copy);
+  PJRT_Buffer* copy;
+  PJRT_Error* error = CopyBuffer(*buffer, &copy);
   if (error != NULL) return error;
   AbiBufferDestroyArgs destroy = {ABI_SIZE(AbiBufferDestroyArgs, buffer), NULL,
                                   *buffer};
   TryInner(kSlotBufferDestroy, &destroy);
-  *buffer = copy.dst_buffer;
+  *buffer = copy;
   return NULL;
 }
 
-static PJRT_Error* DonationInName(AbiLoadedExecutableExecuteArgs* args) {
+static PJRT_Error* DonationInName(ExecuteArgs* args) {
   PJRT_Error* error = Execute(args);
   const Outputs outputs = OutputsOf(args);
   for (size_t d = 0; d < outputs.devices; ++d) {
@@ -115,24 +109,19 @@ static PJRT_Error* DonationInName(AbiLoadedExecutableExecuteArgs* args) {
 
 // Time and memory.
 
-static PJRT_Error* SlowsDown(AbiLoadedExecutableExecuteArgs* args) {
+static PJRT_Error* SlowsDown(ExecuteArgs* args) {
   static atomic_int executions;
   enum { kQuick = 7500, kMicroseconds = 5000 };
   if (executions++ >= kQuick) usleep(kMicroseconds);
   return Execute(args);
 }
 
-static PJRT_Error* Leaks(AbiLoadedExecutableExecuteArgs* args) {
-  enum { kLost = 64 << 10 };
-  // Written, or it is no memory yet; through a pointer that nobody looks
-  // through, or it is nothing that the compiler keeps.
-  static void* volatile lost;
-  lost = Allocate(kLost);
-  memset(lost, 1, kLost);
+static PJRT_Error* Leaks(ExecuteArgs* args) {
+  LoseBytes(64 << 10);
   return Execute(args);
 }
 
-static PJRT_Error* LeaksHandles(AbiLoadedExecutableExecuteArgs* args) {
+static PJRT_Error* LeaksHandles(ExecuteArgs* args) {
   if (open("/dev/null", O_RDONLY | O_CLOEXEC) < 0) {
     return Refuse(kAbiResourceExhausted, "no more handles");
   }
@@ -144,7 +133,7 @@ static void* Wait(void* nothing) {
   return nothing;
 }
 
-static PJRT_Error* LeaksThreads(AbiLoadedExecutableExecuteArgs* args) {
+static PJRT_Error* LeaksThreads(ExecuteArgs* args) {
   pthread_t thread;
   if (pthread_create(&thread, NULL, Wait, NULL) != 0) {
     return Refuse(kAbiResourceExhausted, "no more threads");
@@ -157,7 +146,7 @@ static PJRT_Error* BufferStays(AbiBufferDestroyArgs* args) {
   return NULL;
 }
 
-static PJRT_Error* RacyExecute(AbiLoadedExecutableExecuteArgs* args) {
+static PJRT_Error* RacyExecute(ExecuteArgs* args) {
   static Overlap calls;
   const bool overlapped = Overlaps(&calls, 2000);
   PJRT_Error* error = Execute(args);
@@ -175,7 +164,7 @@ enum { kMaxEvents = 1024 };
 static PJRT_Event* _Atomic never[kMaxEvents];
 static atomic_int never_count;
 
-static PJRT_Error* NeverCompletes(AbiLoadedExecutableExecuteArgs* args) {
+static PJRT_Error* NeverCompletes(ExecuteArgs* args) {
   PJRT_Error* error = Execute(args);
   PJRT_Event** events = args->device_complete_events;
   if (error != NULL || events == NULL) return error;
@@ -208,18 +197,14 @@ static PJRT_Error* NeverIsReady(AbiEventIsReadyArgs* args) {
   return error;
 }
 
-#define EXECUTES(function) {SPOILS(LoadedExecutableExecute, function)}
-#define MARKS(function) \
-  {SPOILS(ClientCompile, MarkChosen), SPOILS(LoadedExecutableExecute, function)}
-
 const Fault kExecuteFaults[] = {
     FAULT("crash-in-execute",
           "running a program with the opcode ends the process by SIGABRT",
-          MARKS(CrashInExecute)),
+          MARKED(MarkChosen, CrashInExecute)),
     FAULT("hang-in-execute",
           "PJRT_LoadedExecutable_Execute never returns, of a program with "
           "the opcode",
-          MARKS(HangInExecute)),
+          MARKED(MarkChosen, HangInExecute)),
     FAULT("execute-never-completes",
           "the completion events of executions never become ready",
           {SPOILS(LoadedExecutableExecute, NeverCompletes),

@@ -22,40 +22,25 @@ static PJRT_Error* MemoryNeverMoves(AbiDeviceMemoryStatsArgs* args) {
   return NULL;
 }
 
-static PJRT_Error* NoCostAnalysis(AbiExecutableGetCostAnalysisArgs* args) {
-  (void)args;
-  return Refuse(kAbiUnimplemented, "there is no cost analysis");
-}
+REFUSES(NoCostAnalysis, kAbiUnimplemented, "there is no cost analysis")
 
 // In place of the plugin's own properties.
-static PJRT_Error* GiveFlops(AbiExecutableGetCostAnalysisArgs* args,
-                             const AbiNamedValue* flops) {
-  args->properties = flops;
-  args->num_properties = 1;
-  return NULL;
-}
+#define GIVES_FLOPS(name, flops)                                             \
+  static PJRT_Error* name(AbiExecutableGetCostAnalysisArgs* args) {          \
+    static const AbiNamedValue value = {ABI_SIZE(AbiNamedValue, value_size), \
+                                        NULL,                                \
+                                        "flops",                             \
+                                        sizeof("flops") - 1,                 \
+                                        kAbiValueFloat,                      \
+                                        {.float_value = flops},              \
+                                        1};                                  \
+    args->properties = &value;                                               \
+    args->num_properties = 1;                                                \
+    return NULL;                                                             \
+  }
 
-static PJRT_Error* NoFlops(AbiExecutableGetCostAnalysisArgs* args) {
-  static const AbiNamedValue flops = {ABI_SIZE(AbiNamedValue, value_size),
-                                      NULL,
-                                      "flops",
-                                      sizeof("flops") - 1,
-                                      kAbiValueFloat,
-                                      {.float_value = 0},
-                                      1};
-  return GiveFlops(args, &flops);
-}
-
-static PJRT_Error* NegativeFlops(AbiExecutableGetCostAnalysisArgs* args) {
-  static const AbiNamedValue flops = {ABI_SIZE(AbiNamedValue, value_size),
-                                      NULL,
-                                      "flops",
-                                      sizeof("flops") - 1,
-                                      kAbiValueFloat,
-                                      {.float_value = -1},
-                                      1};
-  return GiveFlops(args, &flops);
-}
+GIVES_FLOPS(NoFlops, 0)
+GIVES_FLOPS(NegativeFlops, -1)
 
 static PJRT_Error* ZeroCompiledStats(
     AbiExecutableGetCompiledMemoryStatsArgs* args) {

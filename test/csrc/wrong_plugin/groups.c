@@ -117,9 +117,9 @@ const Fault kGroupFaults[] = {
           "where a compiled program with the opcode has several groups of "
           "devices, each device's place is the next one's: {0,1},{2,3} is "
           "{1,2},{3,0}",
-          {SPOILS(ClientCompile, GroupsOffByOne)}),
+          COMPILES(GroupsOffByOne)),
     FAULT("groups-swapped",
           "the same; the first devices of the first two groups are swapped",
-          {SPOILS(ClientCompile, GroupsSwapped)}),
+          COMPILES(GroupsSwapped)),
     {.name = NULL},
 };

@@ -11,14 +11,7 @@
 
 enum { kLost = 200, kOneIn = 50, kRank = 2 };
 
-static void Lose(void) {
-  // Written, or it is no memory yet; through a pointer that nobody looks
-  // through, or it is nothing that the compiler keeps.
-  static void* volatile lost;
-  const size_t size = (size_t)ChosenNumber(kLost);
-  lost = Allocate(size);
-  memset(lost, 1, size);
-}
+static void Lose(void) { LoseBytes((size_t)ChosenNumber(kLost)); }
 
 #define LOSES(slot)                           \
   static PJRT_Error* Lose##slot(void* args) { \
@@ -35,23 +28,15 @@ LOSES(EventOnReady)
 LOSES(ExecutableDeserializeAndLoad)
 LOSES(LoadedExecutableGetExecutable)
 
-static PJRT_Error* EventStays(AbiEventDestroyArgs* args) {
+static PJRT_Error* Stays(void* args) {
   (void)args;
   return NULL;
 }
 
 static void ErrorStays(AbiErrorDestroyArgs* args) { (void)args; }
 
-static PJRT_Error* ExecutableStays(AbiLoadedExecutableDestroyArgs* args) {
-  (void)args;
-  return NULL;
-}
-
 static PJRT_Error* ClientLoses(AbiClientDestroyArgs* args) {
-  enum { kLostOfClient = 256 << 10 };
-  static void* volatile lost;
-  lost = Allocate(kLostOfClient);
-  memset(lost, 1, kLostOfClient);
+  LoseBytes(256 << 10);
   return CallInner(kSlotClientDestroy, args);
 }
 
@@ -76,31 +61,21 @@ static PJRT_Error* DonatedStays(AbiBufferDestroyArgs* args) {
   return CallInner(kSlotBufferDestroy, args);
 }
 
-static PJRT_Error* Copy(PJRT_Buffer* buffer) {
-  AbiBufferDeviceArgs device = {ABI_SIZE(AbiBufferDeviceArgs, device), NULL,
-                                buffer, NULL};
-  PJRT_Error* error = CallInner(kSlotBufferDevice, &device);
-  if (error != NULL) return error;
-  AbiBufferCopyToDeviceArgs copy = {
-      ABI_SIZE(AbiBufferCopyToDeviceArgs, dst_buffer), NULL, buffer,
-      device.device, NULL};
-  return CallInner(kSlotBufferCopyToDevice, &copy);
-}
-
-static PJRT_Error* ShardedStays(AbiLoadedExecutableExecuteArgs* args) {
+static PJRT_Error* ShardedStays(ExecuteArgs* args) {
   PJRT_Error* error = CallInner(kSlotLoadedExecutableExecute, args);
   if (error != NULL || args->num_devices < 2) return error;
   const Outputs outputs = OutputsOf(args);
   for (size_t d = 0; d < outputs.devices; ++d) {
     for (size_t i = 0; error == NULL && i < outputs.count; ++i) {
-      error = Copy(outputs.lists[d][i]);
+      PJRT_Buffer* copy;
+      error = CopyBuffer(outputs.lists[d][i], &copy);
     }
   }
   return error;
 }
 
 // Of memory that malloc does not know.
-static PJRT_Error* LosesOwn(AbiLoadedExecutableExecuteArgs* args) {
+static PJRT_Error* LosesOwn(ExecuteArgs* args) {
   enum { kPages = 1 << 20 };
   static atomic_size_t used;
   static char* _Atomic pages;
@@ -119,7 +94,7 @@ static PJRT_Error* LosesOwn(AbiLoadedExecutableExecuteArgs* args) {
 // KiB each, of which those of one in N are never free again.
 static atomic_long in_use;
 
-static PJRT_Error* Take(AbiClientBufferFromHostBufferArgs* args) {
+static PJRT_Error* Take(UploadArgs* args) {
   in_use += 1 << 16;
   return CallInner(kSlotClientBufferFromHostBuffer, args);
 }
@@ -137,14 +112,14 @@ static PJRT_Error* Tell(AbiDeviceMemoryStatsArgs* args) {
 
 const Fault kLeakFaults[] = {
     FAULT("leak-of-executions", "each execution loses 200 bytes",
-          {SPOILS(LoadedExecutableExecute, LoseLoadedExecutableExecute)}),
+          EXECUTES(LoseLoadedExecutableExecute)),
     FAULT("leak-of-uploads",
           "each PJRT_Client_BufferFromHostBuffer loses 200 bytes",
-          {SPOILS(ClientBufferFromHostBuffer, LoseClientBufferFromHostBuffer)}),
+          UPLOADS(LoseClientBufferFromHostBuffer)),
     FAULT("leak-of-reads", "each PJRT_Buffer_ToHostBuffer loses 200 bytes",
-          {SPOILS(BufferToHostBuffer, LoseBufferToHostBuffer)}),
+          DOWNLOADS(LoseBufferToHostBuffer)),
     FAULT("leak-of-copies", "each PJRT_Buffer_CopyToDevice loses 200 bytes",
-          {SPOILS(BufferCopyToDevice, LoseBufferCopyToDevice)}),
+          COPIES(LoseBufferCopyToDevice)),
     FAULT("leak-of-deletes", "each PJRT_Buffer_Delete loses 200 bytes",
           {SPOILS(BufferDelete, LoseBufferDelete)}),
     FAULT("leak-of-callbacks", "each PJRT_Event_OnReady loses 200 bytes",
@@ -160,11 +135,11 @@ const Fault kLeakFaults[] = {
     FAULT("leak-of-clients", "each PJRT_Client_Destroy loses 256 KiB",
           {SPOILS(ClientDestroy, ClientLoses)}),
     FAULT("leak-of-events", "PJRT_Event_Destroy does nothing",
-          {SPOILS(EventDestroy, EventStays)}),
+          {SPOILS(EventDestroy, Stays)}),
     FAULT("leak-of-errors", "PJRT_Error_Destroy does nothing",
           {SPOILS(ErrorDestroy, ErrorStays)}),
     FAULT("leak-of-executables", "PJRT_LoadedExecutable_Destroy does nothing",
-          {SPOILS(LoadedExecutableDestroy, ExecutableStays)}),
+          {SPOILS(LoadedExecutableDestroy, Stays)}),
     FAULT("leak-of-one-in",
           "one in 50 calls of PJRT_Buffer_Destroy does nothing",
           {SPOILS(BufferDestroy, OneInStays)}),
@@ -179,10 +154,10 @@ const Fault kLeakFaults[] = {
     FAULT("leak-of-sharded",
           "the results of executions on several devices are there twice, "
           "and once for ever",
-          {SPOILS(LoadedExecutableExecute, ShardedStays)}),
+          EXECUTES(ShardedStays)),
     FAULT("leak-of-own-pages",
           "each execution loses 200 bytes of pages that it has mapped",
-          {SPOILS(LoadedExecutableExecute, LosesOwn)}),
+          EXECUTES(LosesOwn)),
     FAULT("leak-on-device",
           "the statistics count 64 KiB for each upload, and of one in 50 "
           "for ever",

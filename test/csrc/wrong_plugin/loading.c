@@ -7,8 +7,6 @@
 
 #include "test/csrc/wrong_plugin/notes.h"
 
-typedef AbiExecutableDeserializeAndLoadArgs LoadArgs;
-
 static PJRT_Error* Load(LoadArgs* args) {
   return CallInner(kSlotExecutableDeserializeAndLoad, args);
 }
@@ -17,12 +15,6 @@ static PJRT_Error* LoadKeeps(LoadArgs* args) {
   LoadArgs kept = *args;
   TryInner(kSlotExecutableDeserializeAndLoad, &kept);
   return Load(args);
-}
-
-static PJRT_Error* LoadAndMark(LoadArgs* args) {
-  PJRT_Error* error = Load(args);
-  if (error == NULL) Mark(args->loaded_executable);
-  return error;
 }
 
 static PJRT_Error* LoadedStays(AbiLoadedExecutableDestroyArgs* args) {

@@ -48,6 +48,16 @@ void Forget(const void* object) {
   free(note);
 }
 
+PJRT_Error* ForgetEvent(AbiEventDestroyArgs* args) {
+  Forget(args->event);
+  return CallInner(kSlotEventDestroy, args);
+}
+
+PJRT_Error* ForgetBuffer(AbiBufferDestroyArgs* args) {
+  Forget(args->buffer);
+  return CallInner(kSlotBufferDestroy, args);
+}
+
 static bool Holds(const AbiProgram* program, const char* text, size_t size) {
   return memmem(program->code, program->code_size, text, size) != NULL;
 }
@@ -84,6 +94,20 @@ PJRT_Error* MarkChosen(AbiClientCompileArgs* args) {
   return CompileAndMark(args, ChosenOpcode());
 }
 
+PJRT_Error* MarkSums(AbiClientCompileArgs* args) {
+  return CompileAndMark(args, "add");
+}
+
+PJRT_Error* MarkCasts(AbiClientCompileArgs* args) {
+  return CompileAndMark(args, "convert");
+}
+
+PJRT_Error* LoadAndMark(LoadArgs* args) {
+  PJRT_Error* error = CallInner(kSlotExecutableDeserializeAndLoad, args);
+  if (error == NULL) Mark(args->loaded_executable);
+  return error;
+}
+
 PJRT_Executable* GetExecutable(PJRT_LoadedExecutable* loaded) {
   AbiLoadedExecutableGetExecutableArgs get = {
       ABI_SIZE(AbiLoadedExecutableGetExecutableArgs, executable), NULL, loaded,
@@ -104,6 +128,30 @@ void DestroyEvent(PJRT_Event* event) {
   TryInner(kSlotEventDestroy, &destroy);
 }
 
+PJRT_Event* ReadyEvent(PJRT_Buffer* buffer) {
+  AbiBufferReadyEventArgs ready = {ABI_SIZE(AbiBufferReadyEventArgs, event),
+                                   NULL, buffer, NULL};
+  return TryInner(kSlotBufferReadyEvent, &ready) ? ready.event : NULL;
+}
+
+bool AwaitEvent(PJRT_Event* event) {
+  AbiEventAwaitArgs await = {ABI_SIZE(AbiEventAwaitArgs, event), NULL, event};
+  return TryInner(kSlotEventAwait, &await);
+}
+
+PJRT_Error* CopyBuffer(PJRT_Buffer* buffer, PJRT_Buffer** copy) {
+  AbiBufferDeviceArgs device = {ABI_SIZE(AbiBufferDeviceArgs, device), NULL,
+                                buffer, NULL};
+  PJRT_Error* error = CallInner(kSlotBufferDevice, &device);
+  if (error != NULL) return error;
+  AbiBufferCopyToDeviceArgs args = {
+      ABI_SIZE(AbiBufferCopyToDeviceArgs, dst_buffer), NULL, buffer,
+      device.device, NULL};
+  error = CallInner(kSlotBufferCopyToDevice, &args);
+  *copy = args.dst_buffer;
+  return error;
+}
+
 bool IsDeleted(PJRT_Buffer* buffer) {
   AbiBufferIsDeletedArgs args = {ABI_SIZE(AbiBufferIsDeletedArgs, is_deleted),
                                  NULL, buffer, false};
@@ -122,9 +170,15 @@ PJRT_Error* UploadCopy(AbiClientBufferFromHostBufferArgs* args) {
 bool Download(AbiBufferToHostBufferArgs* args, PJRT_Error** error) {
   *error = CallInner(kSlotBufferToHostBuffer, args);
   if (*error != NULL || args->dst == NULL || args->event == NULL) return false;
-  AbiEventAwaitArgs await = {ABI_SIZE(AbiEventAwaitArgs, event), NULL,
-                             args->event};
-  return TryInner(kSlotEventAwait, &await);
+  return AwaitEvent(args->event);
+}
+
+void LoseBytes(size_t size) {
+  // Written, or it is no memory yet; through a pointer that nobody looks
+  // through, or it is nothing that the compiler keeps.
+  static void* volatile lost;
+  lost = Allocate(size);
+  memset(lost, 1, size);
 }
 
 bool Overlaps(Overlap* overlap, unsigned microseconds) {
@@ -159,13 +213,10 @@ bool CompiledHolds(PJRT_LoadedExecutable* executable, const char* opcode) {
 }
 
 static bool Await(PJRT_Buffer* buffer) {
-  AbiBufferReadyEventArgs ready = {ABI_SIZE(AbiBufferReadyEventArgs, event),
-                                   NULL, buffer, NULL};
-  if (!TryInner(kSlotBufferReadyEvent, &ready)) return false;
-  AbiEventAwaitArgs await = {ABI_SIZE(AbiEventAwaitArgs, event), NULL,
-                             ready.event};
-  const bool well = TryInner(kSlotEventAwait, &await);
-  DestroyEvent(ready.event);
+  PJRT_Event* ready = ReadyEvent(buffer);
+  if (ready == NULL) return false;
+  const bool well = AwaitEvent(ready);
+  DestroyEvent(ready);
   return well;
 }
 

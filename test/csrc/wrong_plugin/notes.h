@@ -11,6 +11,9 @@
 void Mark(const void* object);
 bool Marked(const void* object);
 void Forget(const void* object);
+// Destroy an object, and forget its mark.
+PJRT_Error* ForgetEvent(AbiEventDestroyArgs* args);
+PJRT_Error* ForgetBuffer(AbiBufferDestroyArgs* args);
 
 // True if a program, of any format, holds an instruction of that HLO opcode:
 // "all-reduce" is that in HLO, "all_reduce" in StableHLO.
@@ -24,8 +27,12 @@ bool ReadCompiled(PJRT_LoadedExecutable* executable, AbiProgram* program);
 
 // Compiles, and marks the executable of a program that holds the opcode.
 PJRT_Error* CompileAndMark(AbiClientCompileArgs* args, const char* opcode);
-// The same with that of the file's name.
+// The same with that of the file's name, with a sum's and with a cast's.
 PJRT_Error* MarkChosen(AbiClientCompileArgs* args);
+PJRT_Error* MarkSums(AbiClientCompileArgs* args);
+PJRT_Error* MarkCasts(AbiClientCompileArgs* args);
+// Loads, and marks the executable.
+PJRT_Error* LoadAndMark(LoadArgs* args);
 
 // The executable of one that is loaded, which PutExecutable destroys; NULL if
 // there is none.
@@ -33,11 +40,20 @@ PJRT_Executable* GetExecutable(PJRT_LoadedExecutable* loaded);
 void PutExecutable(PJRT_Executable* executable);
 
 void DestroyEvent(PJRT_Event* event);
+// Where a buffer's values are ready; NULL: there is none.
+PJRT_Event* ReadyEvent(PJRT_Buffer* buffer);
+// False if what it is of has failed.
+bool AwaitEvent(PJRT_Event* event);
+// A copy on the buffer's own device.
+PJRT_Error* CopyBuffer(PJRT_Buffer* buffer, PJRT_Buffer** copy);
 bool IsDeleted(PJRT_Buffer* buffer);
 // Uploads into memory of the device's own, which may be spoiled.
 PJRT_Error* UploadCopy(AbiClientBufferFromHostBufferArgs* args);
 // True once the bytes have come; the caller still has the event.
 bool Download(AbiBufferToHostBufferArgs* args, PJRT_Error** error);
+
+// Takes memory that nobody has.
+void LoseBytes(size_t size);
 
 // Calls that others overlap.
 typedef struct {

@@ -19,21 +19,15 @@ static PJRT_Error* CompileChanged(AbiClientCompileArgs* args,
   return error;
 }
 
-static PJRT_Error* PrioritiesIgnored(AbiClientCompileArgs* args) {
-  return CompileChanged(args, DropPriorities);
-}
+#define CHANGES(name, change)                           \
+  static PJRT_Error* name(AbiClientCompileArgs* args) { \
+    return CompileChanged(args, change);                \
+  }
 
-static PJRT_Error* V2Misread(AbiClientCompileArgs* args) {
-  return CompileChanged(args, MisreadV2);
-}
-
-static PJRT_Error* V1Misread(AbiClientCompileArgs* args) {
-  return CompileChanged(args, MisreadV1);
-}
-
-static PJRT_Error* MeshMisread(AbiClientCompileArgs* args) {
-  return CompileChanged(args, MisreadMeshes);
-}
+CHANGES(PrioritiesIgnored, DropPriorities)
+CHANGES(V2Misread, MisreadV2)
+CHANGES(V1Misread, MisreadV1)
+CHANGES(MeshMisread, MisreadMeshes)
 
 static void MisreadAll(char* code, size_t size) {
   MisreadV1(code, size);
@@ -41,34 +35,29 @@ static void MisreadAll(char* code, size_t size) {
   MisreadMeshes(code, size);
 }
 
-static PJRT_Error* PermutedMesh(AbiClientCompileArgs* args) {
-  return CompileChanged(args, MisreadAll);
-}
-
-static PJRT_Error* UnevenParameter(AbiClientCompileArgs* args) {
-  return CompileChanged(args, ReplicateUneven);
-}
+CHANGES(PermutedMesh, MisreadAll)
+CHANGES(UnevenParameter, ReplicateUneven)
 
 const Fault kProgramFaults[] = {
     FAULT("priorities-ignored",
           "every priority of a sharding that Shardy gets is read as p0",
-          {SPOILS(ClientCompile, PrioritiesIgnored)}),
+          COMPILES(PrioritiesIgnored)),
     FAULT("v2-misread",
           "the transposition of V2 shardings is not read: "
           "[2,4]<=[4,2]T(1,0) is [2,4]<=[4,2]T(0,1)",
-          {SPOILS(ClientCompile, V2Misread)}),
+          COMPILES(V2Misread)),
     FAULT("v1-misread",
           "the devices of V1 shardings are read in ascending order",
-          {SPOILS(ClientCompile, V1Misread)}),
+          COMPILES(V1Misread)),
     FAULT("mesh-misread",
           "the device_ids of Shardy's meshes, where there are any, are read in "
           "descending order",
-          {SPOILS(ClientCompile, MeshMisread)}),
+          COMPILES(MeshMisread)),
     FAULT("permuted-mesh", "v1-misread, v2-misread and mesh-misread together",
-          {SPOILS(ClientCompile, PermutedMesh)}),
+          COMPILES(PermutedMesh)),
     FAULT("uneven-parameter",
           "a parameter with a dimension that its sharding in HLO, which "
           "GSPMD reads, splits unevenly is laid out whole on each device",
-          {SPOILS(ClientCompile, UnevenParameter)}),
+          COMPILES(UnevenParameter)),
     {.name = NULL},
 };

@@ -11,9 +11,6 @@
 #include "test/csrc/wrong_plugin/notes.h"
 #include "test/csrc/wrong_plugin/outputs.h"
 
-typedef AbiClientBufferFromHostBufferArgs UploadArgs;
-typedef AbiLoadedExecutableExecuteArgs ExecuteArgs;
-
 static void FlipByte(PJRT_Buffer* buffer, size_t index) {
   size_t size = 0;
   unsigned char* bytes = Bytes(buffer, &size);
@@ -86,11 +83,6 @@ static PJRT_Error* ReadForStrides(AbiBufferToHostBufferArgs* args) {
   return error;
 }
 
-static PJRT_Error* DestroyMarked(AbiBufferDestroyArgs* args) {
-  Forget(args->buffer);
-  return CallInner(kSlotBufferDestroy, args);
-}
-
 // Copies between devices.
 
 static PJRT_Error* CopyOfOddSize(AbiBufferCopyToDeviceArgs* args) {
@@ -112,16 +104,8 @@ static PJRT_Error* CopyOfType(AbiBufferCopyToDeviceArgs* args) {
 
 // Results.
 
-static PJRT_Error* MarkSums(AbiClientCompileArgs* args) {
-  return CompileAndMark(args, "add");
-}
-
 static PJRT_Error* MarkAllReduce(AbiClientCompileArgs* args) {
   return CompileAndMark(args, "all-reduce");
-}
-
-static PJRT_Error* MarkCasts(AbiClientCompileArgs* args) {
-  return CompileAndMark(args, "convert");
 }
 
 static PJRT_Error* ExecuteMarked(ExecuteArgs* args,
@@ -235,16 +219,13 @@ static PJRT_Error* SpoilBesideDonated(ExecuteArgs* args) {
 // Errors.
 
 static bool HasFailed(PJRT_Buffer* buffer) {
-  AbiBufferReadyEventArgs ready = {ABI_SIZE(AbiBufferReadyEventArgs, event),
-                                   NULL, buffer, NULL};
-  if (!TryInner(kSlotBufferReadyEvent, &ready)) return false;
+  PJRT_Event* ready = ReadyEvent(buffer);
+  if (ready == NULL) return false;
   AbiEventIsReadyArgs is = {ABI_SIZE(AbiEventIsReadyArgs, is_ready), NULL,
-                            ready.event, false};
-  AbiEventAwaitArgs await = {ABI_SIZE(AbiEventAwaitArgs, event), NULL,
-                             ready.event};
-  const bool failed = TryInner(kSlotEventIsReady, &is) && is.is_ready &&
-                      !TryInner(kSlotEventAwait, &await);
-  DestroyEvent(ready.event);
+                            ready, false};
+  const bool failed =
+      TryInner(kSlotEventIsReady, &is) && is.is_ready && !AwaitEvent(ready);
+  DestroyEvent(ready);
   return failed;
 }
 
@@ -261,11 +242,6 @@ static PJRT_Error* FailOnce(AbiEventAwaitArgs* args) {
   PJRT_Error* error = CallInner(kSlotEventAwait, args);
   if (error != NULL) Mark(args->event);
   return error;
-}
-
-static PJRT_Error* DestroyFailed(AbiEventDestroyArgs* args) {
-  Forget(args->event);
-  return CallInner(kSlotEventDestroy, args);
 }
 
 // A lock that is held while callbacks are called.
@@ -323,12 +299,6 @@ static PJRT_Error* CompileByName(AbiClientCompileArgs* args) {
   return error;
 }
 
-static PJRT_Error* LoadAndMark(AbiExecutableDeserializeAndLoadArgs* args) {
-  PJRT_Error* error = CallInner(kSlotExecutableDeserializeAndLoad, args);
-  if (error == NULL) Mark(args->loaded_executable);
-  return error;
-}
-
 static bool IsOnFirstDevice(PJRT_Buffer* buffer) {
   AbiBufferDeviceArgs on = {ABI_SIZE(AbiBufferDeviceArgs, device), NULL, buffer,
                             NULL};
@@ -376,11 +346,6 @@ static PJRT_Error* LeavesProcess(AbiClientDestroyArgs* args) {
   return CallInner(kSlotClientDestroy, args);
 }
 
-#define UPLOADS(function) {SPOILS(ClientBufferFromHostBuffer, function)}
-#define COPIES(function) {SPOILS(BufferCopyToDevice, function)}
-#define EXECUTES(function) {SPOILS(LoadedExecutableExecute, function)}
-#define MARKED(mark, execute) \
-  {SPOILS(ClientCompile, mark), SPOILS(LoadedExecutableExecute, execute)}
 #define LOADED(execute)                               \
   {SPOILS(ExecutableDeserializeAndLoad, LoadAndMark), \
    SPOILS(LoadedExecutableExecute, execute)}
@@ -402,7 +367,7 @@ const Fault kPublicFaults[] = {
           "back right",
           {SPOILS(ClientBufferFromHostBuffer, StridesForReading),
            SPOILS(BufferToHostBuffer, ReadForStrides),
-           SPOILS(BufferDestroy, DestroyMarked)}),
+           SPOILS(BufferDestroy, ForgetBuffer)}),
     FAULT("copy-of-odd-size",
           "a bit of the last byte flips in a copy to another device whose "
           "size is no multiple of 4",
@@ -424,7 +389,7 @@ const Fault kPublicFaults[] = {
     FAULT("pool-of-results",
           "a result overwrites that of 256 executions before, if it lives",
           {SPOILS(LoadedExecutableExecute, Pool),
-           SPOILS(BufferDestroy, DestroyMarked)}),
+           SPOILS(BufferDestroy, ForgetBuffer)}),
     FAULT("donation-swaps",
           "of two donated arguments each result lies where the other has to",
           EXECUTES(SwapDonated)),
@@ -435,7 +400,7 @@ const Fault kPublicFaults[] = {
           "an argument that has failed, but the first, is as the first one",
           EXECUTES(FirstAlone)),
     FAULT("error-once", "PJRT_Event_Await gives an event's error once",
-          {SPOILS(EventAwait, FailOnce), SPOILS(EventDestroy, DestroyFailed)}),
+          {SPOILS(EventAwait, FailOnce), SPOILS(EventDestroy, ForgetEvent)}),
     FAULT("callback-with-lock",
           "a callback that destroys a buffer waits without end",
           {SPOILS(EventOnReady, OnReadyWithLock),

@@ -36,7 +36,7 @@ static void SpoilBuffer(PJRT_Buffer* buffer) {
   SpoilFirstElements(&outputs);
 }
 
-static PJRT_Error* Execute(AbiLoadedExecutableExecuteArgs* args) {
+static PJRT_Error* Execute(ExecuteArgs* args) {
   const bool overlapped = Overlapped(args);
   PJRT_Error* error = CallInner(kSlotLoadedExecutableExecute, args);
   if (error == NULL && overlapped) {
@@ -46,35 +46,29 @@ static PJRT_Error* Execute(AbiLoadedExecutableExecuteArgs* args) {
   return error;
 }
 
-static PJRT_Error* Upload(AbiClientBufferFromHostBufferArgs* args) {
+static PJRT_Error* Upload(UploadArgs* args) {
   const bool overlapped = Overlapped(args);
   PJRT_Error* error = CallInner(kSlotClientBufferFromHostBuffer, args);
   if (error == NULL && overlapped) SpoilBuffer(args->buffer);
   return error;
 }
 
-static PJRT_Error* Read(AbiBufferToHostBufferArgs* args) {
+static PJRT_Error* Read(DownloadArgs* args) {
   if (!Overlapped(args)) return CallInner(kSlotBufferToHostBuffer, args);
   PJRT_Error* error;
   if (Download(args, &error)) *(unsigned char*)args->dst ^= 1;
   return error;
 }
 
-static PJRT_Error* Compile(AbiClientCompileArgs* args) {
-  if (!Overlapped(args)) return CallInner(kSlotClientCompile, args);
-  return Refuse(kAbiInternal, "another thread is in the way");
-}
+#define FAILS(name, slot)                                        \
+  static PJRT_Error* name(void* args) {                          \
+    if (!Overlapped(args)) return CallInner(kSlot##slot, args);  \
+    return Refuse(kAbiInternal, "another thread is in the way"); \
+  }
 
-static PJRT_Error* Load(AbiExecutableDeserializeAndLoadArgs* args) {
-  if (!Overlapped(args))
-    return CallInner(kSlotExecutableDeserializeAndLoad, args);
-  return Refuse(kAbiInternal, "another thread is in the way");
-}
-
-static PJRT_Error* Await(AbiEventAwaitArgs* args) {
-  if (!Overlapped(args)) return CallInner(kSlotEventAwait, args);
-  return Refuse(kAbiInternal, "another thread is in the way");
-}
+FAILS(Compile, ClientCompile)
+FAILS(Load, ExecutableDeserializeAndLoad)
+FAILS(Await, EventAwait)
 
 static PJRT_Error* Destroy(AbiBufferDestroyArgs* args) {
   if (Overlapped(args)) abort();

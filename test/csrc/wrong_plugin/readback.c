@@ -6,8 +6,6 @@
 
 #include "test/csrc/wrong_plugin/notes.h"
 
-typedef AbiBufferToHostBufferArgs DownloadArgs;
-
 // What was read last of each size; as long as the process.
 typedef struct Last {
   struct Last* next;
@@ -88,16 +86,11 @@ static PJRT_Error* TooSmallIsTaken(DownloadArgs* args) {
   if (args->dst != NULL && TryInner(kSlotBufferToHostBuffer, &measure) &&
       measure.dst_size > size) {
     // The caller has no room for the rest: an event of something else.
-    AbiBufferReadyEventArgs ready = {ABI_SIZE(AbiBufferReadyEventArgs, event),
-                                     NULL, args->src, NULL};
-    PJRT_Error* error = CallInner(kSlotBufferReadyEvent, &ready);
-    args->event = ready.event;
-    return error;
+    args->event = ReadyEvent(args->src);
+    return NULL;
   }
   return CallInner(kSlotBufferToHostBuffer, args);
 }
-
-#define DOWNLOADS(function) {SPOILS(BufferToHostBuffer, function)}
 
 const Fault kReadbackFaults[] = {
     FAULT("stale-readback",

@@ -1,16 +1,12 @@
 // Faults of what is told of a compiled program.
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "test/csrc/wrong_plugin/compiled.h"
 #include "test/csrc/wrong_plugin/wrong_plugin.h"
 
-static PJRT_Error* NotTold(AbiExecutableOptimizedProgramArgs* args) {
-  (void)args;
-  return Refuse(kAbiUnimplemented,
-                "PJRT_Executable_OptimizedProgram is not implemented");
-}
+REFUSES(NotTold, kAbiUnimplemented,
+        "PJRT_Executable_OptimizedProgram is not implemented")
 
 static PJRT_Error* EmptyProgram(AbiExecutableOptimizedProgramArgs* args) {
   PJRT_Error* error = CallInner(kSlotExecutableOptimizedProgram, args);
@@ -34,23 +30,18 @@ static PJRT_Error* DamagedProgram(AbiExecutableOptimizedProgramArgs* args) {
   return error;
 }
 
-static PJRT_Error* WrongShardings(AbiExecutableOptimizedProgramArgs* args) {
-  PJRT_Error* error = CallInner(kSlotExecutableOptimizedProgram, args);
-  AbiProgram* program = args->program;
-  if (error == NULL && program->code != NULL) {
-    ReplicateOutputs(program->code, program->code_size);
+#define SAYS_REPLICATED(name, replicate)                                  \
+  static PJRT_Error* name(AbiExecutableOptimizedProgramArgs* args) {      \
+    PJRT_Error* error = CallInner(kSlotExecutableOptimizedProgram, args); \
+    AbiProgram* program = args->program;                                  \
+    if (error == NULL && program->code != NULL) {                         \
+      replicate(program->code, program->code_size);                       \
+    }                                                                     \
+    return error;                                                         \
   }
-  return error;
-}
 
-static PJRT_Error* WrongParameters(AbiExecutableOptimizedProgramArgs* args) {
-  PJRT_Error* error = CallInner(kSlotExecutableOptimizedProgram, args);
-  AbiProgram* program = args->program;
-  if (error == NULL && program->code != NULL) {
-    ReplicateParameters(program->code, program->code_size);
-  }
-  return error;
-}
+SAYS_REPLICATED(WrongShardings, ReplicateOutputs)
+SAYS_REPLICATED(WrongParameters, ReplicateParameters)
 
 #define TELLS(function) {SPOILS(ExecutableOptimizedProgram, function)}
 

@@ -33,21 +33,15 @@ static PJRT_Error* MarkChosenAndSplit(AbiClientCompileArgs* args) {
   return error;
 }
 
-static PJRT_Error* MarkAllToAll(AbiClientCompileArgs* args) {
-  return MarkCompiled(args, "all-to-all");
-}
+#define MARKS(name, opcode)                             \
+  static PJRT_Error* name(AbiClientCompileArgs* args) { \
+    return MarkCompiled(args, opcode);                  \
+  }
 
-static PJRT_Error* MarkAllReduce(AbiClientCompileArgs* args) {
-  return MarkCompiled(args, "all-reduce");
-}
-
-static PJRT_Error* MarkAllGather(AbiClientCompileArgs* args) {
-  return MarkCompiled(args, "all-gather");
-}
-
-static PJRT_Error* MarkCollectivePermute(AbiClientCompileArgs* args) {
-  return MarkCompiled(args, "collective-permute");
-}
+MARKS(MarkAllToAll, "all-to-all")
+MARKS(MarkAllReduce, "all-reduce")
+MARKS(MarkAllGather, "all-gather")
+MARKS(MarkCollectivePermute, "collective-permute")
 
 static PJRT_Error* MarkOverlapping(AbiClientCompileArgs* args) {
   static Overlap calls;
@@ -67,7 +61,7 @@ static PJRT_Error* MarkEverySecond(AbiClientCompileArgs* args) {
 
 // What becomes of their outputs.
 
-static PJRT_Error* Execute(AbiLoadedExecutableExecuteArgs* args,
+static PJRT_Error* Execute(ExecuteArgs* args,
                            void (*spoil)(const Outputs* outputs)) {
   PJRT_Error* error = CallInner(kSlotLoadedExecutableExecute, args);
   if (error == NULL && Marked(args->executable)) {
@@ -77,66 +71,52 @@ static PJRT_Error* Execute(AbiLoadedExecutableExecuteArgs* args,
   return error;
 }
 
-static PJRT_Error* SpoilMarked(AbiLoadedExecutableExecuteArgs* args) {
-  return Execute(args, SpoilFirstElements);
-}
+#define EXECUTES_AND(name, spoil) \
+  static PJRT_Error* name(ExecuteArgs* args) { return Execute(args, spoil); }
 
-static PJRT_Error* ImpreciseMarked(AbiLoadedExecutableExecuteArgs* args) {
-  return Execute(args, LosePrecision);
-}
-
-static PJRT_Error* NanMarked(AbiLoadedExecutableExecuteArgs* args) {
-  return Execute(args, MakeNan);
-}
-
-static PJRT_Error* RotateMarked(AbiLoadedExecutableExecuteArgs* args) {
-  return Execute(args, RotateDevices);
-}
-
-static PJRT_Error* SpoilLastDevice(AbiLoadedExecutableExecuteArgs* args) {
-  return Execute(args, SpoilOnLastDevice);
-}
-
-#define WRONG(mark, execute) \
-  {SPOILS(ClientCompile, mark), SPOILS(LoadedExecutableExecute, execute)}
+EXECUTES_AND(SpoilMarked, SpoilFirstElements)
+EXECUTES_AND(ImpreciseMarked, LosePrecision)
+EXECUTES_AND(NanMarked, MakeNan)
+EXECUTES_AND(RotateMarked, RotateDevices)
+EXECUTES_AND(SpoilLastDevice, SpoilOnLastDevice)
 
 const Fault kResultFaults[] = {
     FAULT("wrong-op",
           "of programs with the opcode, the first element of each output is "
           "far off (a bool is its opposite)",
-          WRONG(MarkChosen, SpoilMarked)),
+          MARKED(MarkChosen, SpoilMarked)),
     FAULT("wrong-op-sharded",
           "the same, of programs that split a parameter over devices only",
-          WRONG(MarkChosenAndSplit, SpoilMarked)),
+          MARKED(MarkChosenAndSplit, SpoilMarked)),
     FAULT("wrong-op-last-device",
           "the same, of programs for more than one device, on the last "
           "device only",
-          WRONG(MarkChosen, SpoilLastDevice)),
+          MARKED(MarkChosen, SpoilLastDevice)),
     FAULT("nan-op",
           "of programs with the opcode, the first float32 of each output is "
           "a NaN",
-          WRONG(MarkChosen, NanMarked)),
+          MARKED(MarkChosen, NanMarked)),
     FAULT("imprecise-op",
           "of programs with the opcode, floating-point outputs hold the "
           "upper half of their mantissas only",
-          WRONG(MarkChosen, ImpreciseMarked)),
+          MARKED(MarkChosen, ImpreciseMarked)),
     FAULT("wrong-all-to-all",
           "of compiled programs with an all-to-all, each device's output is "
           "that of the next device; where they are the same, the first "
           "element is far off",
-          WRONG(MarkAllToAll, RotateMarked)),
+          MARKED(MarkAllToAll, RotateMarked)),
     FAULT("wrong-all-gather", "the same of all-gather",
-          WRONG(MarkAllGather, RotateMarked)),
+          MARKED(MarkAllGather, RotateMarked)),
     FAULT("wrong-all-reduce", "the same of all-reduce",
-          WRONG(MarkAllReduce, RotateMarked)),
+          MARKED(MarkAllReduce, RotateMarked)),
     FAULT("wrong-collective-permute", "the same of collective-permute",
-          WRONG(MarkCollectivePermute, RotateMarked)),
+          MARKED(MarkCollectivePermute, RotateMarked)),
     FAULT("racy-compile",
           "programs compiled at the same time compute as wrong-op; each "
           "takes 20 ms",
-          WRONG(MarkOverlapping, SpoilMarked)),
+          MARKED(MarkOverlapping, SpoilMarked)),
     FAULT("nondeterministic-compile",
           "every second program compiled in a process computes as wrong-op",
-          WRONG(MarkEverySecond, SpoilMarked)),
+          MARKED(MarkEverySecond, SpoilMarked)),
     {.name = NULL},
 };

@@ -54,8 +54,7 @@ typedef struct {
   size_t count;
 } Arguments;
 
-static Arguments ReadArguments(const AbiLoadedExecutableExecuteArgs* args,
-                               int type) {
+static Arguments ReadArguments(const ExecuteArgs* args, int type) {
   Arguments arguments = {.count = 0};
   PJRT_Buffer** const* lists = args->argument_lists;
   if (args->num_args > kMaxArguments) return arguments;
@@ -103,8 +102,7 @@ static void CutResult(const Arguments* arguments, const Cut* cut,
 }
 
 // Programs of one device: a cast of one argument, or a sum of two.
-static PJRT_Error* ExecuteAndCut(AbiLoadedExecutableExecuteArgs* args,
-                                 const Cut* cut) {
+static PJRT_Error* ExecuteAndCut(ExecuteArgs* args, const Cut* cut) {
   const size_t operands = cut->argument == kTypeF32 ? 1 : 2;
   if (args->num_args != operands || args->num_devices != 1 ||
       !Marked(args->executable)) {
@@ -120,60 +118,36 @@ static PJRT_Error* ExecuteAndCut(AbiLoadedExecutableExecuteArgs* args,
   return error;
 }
 
-static PJRT_Error* MarkCasts(AbiClientCompileArgs* args) {
-  return CompileAndMark(args, "convert");
-}
+#define CUTS(name, ...)                                  \
+  static PJRT_Error* name(ExecuteArgs* args) {           \
+    return ExecuteAndCut(args, &(const Cut)__VA_ARGS__); \
+  }
 
-static PJRT_Error* MarkSums(AbiClientCompileArgs* args) {
-  return CompileAndMark(args, "add");
-}
-
-static PJRT_Error* CastBf16(AbiLoadedExecutableExecuteArgs* args) {
-  return ExecuteAndCut(args, &(Cut){.argument = kTypeF32, .result = kTypeBf16});
-}
-
-static PJRT_Error* CastLargeBf16(AbiLoadedExecutableExecuteArgs* args) {
-  enum { kLarge = 1 << 20 };
-  return ExecuteAndCut(
-      args, &(Cut){.argument = kTypeF32, .result = kTypeBf16, .above = kLarge});
-}
-
-static PJRT_Error* CastTailBf16(AbiLoadedExecutableExecuteArgs* args) {
-  return ExecuteAndCut(
-      args, &(Cut){.argument = kTypeF32, .result = kTypeBf16, .tail = true});
-}
-
-static PJRT_Error* CastLargeF16(AbiLoadedExecutableExecuteArgs* args) {
-  enum { kLarge = 16 << 20 };
-  return ExecuteAndCut(
-      args, &(Cut){.argument = kTypeF32, .result = kTypeF16, .above = kLarge});
-}
-
-static PJRT_Error* SumBf16(AbiLoadedExecutableExecuteArgs* args) {
-  return ExecuteAndCut(args,
-                       &(Cut){.argument = kTypeBf16, .result = kTypeBf16});
-}
-
-#define CUTS(mark, execute) \
-  {SPOILS(ClientCompile, mark), SPOILS(LoadedExecutableExecute, execute)}
+CUTS(CastBf16, {.argument = kTypeF32, .result = kTypeBf16})
+CUTS(CastLargeBf16,
+     {.argument = kTypeF32, .result = kTypeBf16, .above = 1 << 20})
+CUTS(CastTailBf16, {.argument = kTypeF32, .result = kTypeBf16, .tail = true})
+CUTS(CastLargeF16,
+     {.argument = kTypeF32, .result = kTypeF16, .above = 16 << 20})
+CUTS(SumBf16, {.argument = kTypeBf16, .result = kTypeBf16})
 
 const Fault kRoundingFaults[] = {
     FAULT("cast-cuts-bfloat16",
           "float32 is cut off to bfloat16 in place of rounded, of programs "
           "for one device",
-          CUTS(MarkCasts, CastBf16)),
+          MARKED(MarkCasts, CastBf16)),
     FAULT("cast-cuts-large-bfloat16",
           "the same, of arrays of more than 2^20 elements only",
-          CUTS(MarkCasts, CastLargeBf16)),
+          MARKED(MarkCasts, CastLargeBf16)),
     FAULT("cast-cuts-tail-bfloat16",
           "the same, of what is behind the last 16 elements only",
-          CUTS(MarkCasts, CastTailBf16)),
+          MARKED(MarkCasts, CastTailBf16)),
     FAULT("cast-cuts-large-float16",
           "float32 is cut off to float16 in arrays of more than 2^24 "
           "elements",
-          CUTS(MarkCasts, CastLargeF16)),
+          MARKED(MarkCasts, CastLargeF16)),
     FAULT("sum-cuts-bfloat16",
           "a sum of two bfloat16 is cut off in place of rounded",
-          CUTS(MarkSums, SumBf16)),
+          MARKED(MarkSums, SumBf16)),
     {.name = NULL},
 };

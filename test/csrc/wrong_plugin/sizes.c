@@ -14,18 +14,17 @@ static void FlipMiddle(PJRT_Buffer* buffer, size_t above) {
   if (bytes != NULL && size > above) bytes[size / 2] ^= 1;
 }
 
-static PJRT_Error* Upload(AbiClientBufferFromHostBufferArgs* args,
-                          size_t above) {
+static PJRT_Error* Upload(UploadArgs* args, size_t above) {
   PJRT_Error* error = UploadCopy(args);
   if (error == NULL) FlipMiddle(args->buffer, above);
   return error;
 }
 
-static PJRT_Error* UploadOver64(AbiClientBufferFromHostBufferArgs* args) {
+static PJRT_Error* UploadOver64(UploadArgs* args) {
   return Upload(args, 64 * kMiB);
 }
 
-static PJRT_Error* UploadOver2048(AbiClientBufferFromHostBufferArgs* args) {
+static PJRT_Error* UploadOver2048(UploadArgs* args) {
   return Upload(args, 2048 * kMiB);
 }
 
@@ -39,11 +38,11 @@ static bool IsFirstDevice(PJRT_Device* device) {
   return !TryInner(kSlotDeviceDescriptionId, &id) || id.id == 0;
 }
 
-static PJRT_Error* ShardOver8(AbiClientBufferFromHostBufferArgs* args) {
+static PJRT_Error* ShardOver8(UploadArgs* args) {
   return Upload(args, IsFirstDevice(args->device) ? SIZE_MAX : 8 * kMiB);
 }
 
-static PJRT_Error* DownloadOver16(AbiBufferToHostBufferArgs* args) {
+static PJRT_Error* DownloadOver16(DownloadArgs* args) {
   PJRT_Error* error;
   if (Download(args, &error) && args->dst_size > 16 * kMiB) {
     ((unsigned char*)args->dst)[args->dst_size - 1] ^= 1;
@@ -61,15 +60,13 @@ static void FlipMiddleOver32(PJRT_Buffer* buffer) {
   FlipMiddle(buffer, 32 * kMiB);
 }
 
-static PJRT_Error* ResultOver32(AbiLoadedExecutableExecuteArgs* args) {
+static PJRT_Error* ResultOver32(ExecuteArgs* args) {
   PJRT_Error* error = CallInner(kSlotLoadedExecutableExecute, args);
   if (error != NULL) return error;
   const Outputs outputs = OutputsOf(args);
   EachOutput(&outputs, FlipMiddleOver32);
   return NULL;
 }
-
-#define UPLOADS(function) {SPOILS(ClientBufferFromHostBuffer, function)}
 
 const Fault kSizeFaults[] = {
     FAULT("upload-over-64-mib",
@@ -84,13 +81,13 @@ const Fault kSizeFaults[] = {
     FAULT("download-over-16-mib",
           "the last bit of an array of more than 16 MiB flips on the way to "
           "the host",
-          {SPOILS(BufferToHostBuffer, DownloadOver16)}),
+          DOWNLOADS(DownloadOver16)),
     FAULT("copy-over-32-mib",
           "one bit in the middle of an array of more than 32 MiB flips on "
           "the way to another device",
-          {SPOILS(BufferCopyToDevice, CopyOver32)}),
+          COPIES(CopyOver32)),
     FAULT("result-over-32-mib",
           "one bit in the middle of a result of more than 32 MiB flips",
-          {SPOILS(LoadedExecutableExecute, ResultOver32)}),
+          EXECUTES(ResultOver32)),
     {.name = NULL},
 };

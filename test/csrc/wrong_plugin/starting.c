@@ -16,15 +16,8 @@ static PJRT_Error* HangAtStart(AbiClientCreateArgs* args) {
   return NULL;
 }
 
-static PJRT_Error* NoDevices(AbiClientCreateArgs* args) {
-  (void)args;
-  return Refuse(kAbiFailedPrecondition, "no device: no hardware was found");
-}
-
-static PJRT_Error* InitializeFails(AbiPluginInitializeArgs* args) {
-  (void)args;
-  return Refuse(kAbiInternal, "the driver cannot be initialized");
-}
+REFUSES(NoDevices, kAbiFailedPrecondition, "no device: no hardware was found")
+REFUSES(InitializeFails, kAbiInternal, "the driver cannot be initialized")
 
 static PJRT_Error* OneClient(AbiClientCreateArgs* args) {
   static int clients;

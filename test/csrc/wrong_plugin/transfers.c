@@ -7,8 +7,6 @@
 
 #include "test/csrc/wrong_plugin/notes.h"
 
-typedef AbiClientBufferFromHostBufferArgs UploadArgs;
-
 static PJRT_Error* Upload(UploadArgs* args,
                           void (*spoil)(unsigned char* bytes, size_t size)) {
   PJRT_Error* error = UploadCopy(args);
@@ -24,25 +22,23 @@ static PJRT_Error* UploadOf(UploadArgs* args, int type,
   return CallInner(kSlotClientBufferFromHostBuffer, args);
 }
 
+#define UPLOADS_OF(name, type, spoil)         \
+  static PJRT_Error* name(UploadArgs* args) { \
+    return UploadOf(args, type, spoil);       \
+  }
+
 static void DropLowBit16(unsigned char* bytes, size_t size) {
   for (size_t i = 0; i < size; i += 2) bytes[i] &= 0xfe;
 }
 
-static PJRT_Error* UploadBf16(UploadArgs* args) {
-  return UploadOf(args, kTypeBf16, DropLowBit16);
-}
-
-static PJRT_Error* UploadF16(UploadArgs* args) {
-  return UploadOf(args, kTypeF16, DropLowBit16);
-}
+UPLOADS_OF(UploadBf16, kTypeBf16, DropLowBit16)
+UPLOADS_OF(UploadF16, kTypeF16, DropLowBit16)
 
 static void DropEveryEighth(unsigned char* bytes, size_t size) {
   for (size_t i = 7; i < size; i += 8) bytes[i] = 0;
 }
 
-static PJRT_Error* UploadBool(UploadArgs* args) {
-  return UploadOf(args, kTypePred, DropEveryEighth);
-}
+UPLOADS_OF(UploadBool, kTypePred, DropEveryEighth)
 
 static void KeepLowerHalf(unsigned char* bytes, size_t size) {
   for (size_t i = 0; i < size; i += 8) {
@@ -53,9 +49,7 @@ static void KeepLowerHalf(unsigned char* bytes, size_t size) {
   }
 }
 
-static PJRT_Error* UploadInt64(UploadArgs* args) {
-  return UploadOf(args, kTypeS64, KeepLowerHalf);
-}
+UPLOADS_OF(UploadInt64, kTypeS64, KeepLowerHalf)
 
 static void KeepSingle(unsigned char* bytes, size_t size) {
   for (size_t i = 0; i < size; i += 8) {
@@ -66,17 +60,13 @@ static void KeepSingle(unsigned char* bytes, size_t size) {
   }
 }
 
-static PJRT_Error* UploadF64(UploadArgs* args) {
-  return UploadOf(args, kTypeF64, KeepSingle);
-}
+UPLOADS_OF(UploadF64, kTypeF64, KeepSingle)
 
 static void DropSign8(unsigned char* bytes, size_t size) {
   for (size_t i = 0; i < size; ++i) bytes[i] &= 0x7f;
 }
 
-static PJRT_Error* UploadUint8(UploadArgs* args) {
-  return UploadOf(args, kTypeU8, DropSign8);
-}
+UPLOADS_OF(UploadUint8, kTypeU8, DropSign8)
 
 // One of the kinds of floats that a device may not know.
 static void ChangeF32(unsigned char* bytes, size_t size,
@@ -104,29 +94,18 @@ static uint32_t WithoutDenormals(uint32_t bits) {
   return (bits & ~kSign) < kLeastNormal ? bits & kSign : bits;
 }
 
-static void DropNanBits(unsigned char* bytes, size_t size) {
-  ChangeF32(bytes, size, WithoutNanBits);
-}
+#define DROPS(name, change)                             \
+  static void name(unsigned char* bytes, size_t size) { \
+    ChangeF32(bytes, size, change);                     \
+  }
 
-static void DropNegativeZero(unsigned char* bytes, size_t size) {
-  ChangeF32(bytes, size, WithoutNegativeZero);
-}
+DROPS(DropNanBits, WithoutNanBits)
+DROPS(DropNegativeZero, WithoutNegativeZero)
+DROPS(DropDenormals, WithoutDenormals)
 
-static void DropDenormals(unsigned char* bytes, size_t size) {
-  ChangeF32(bytes, size, WithoutDenormals);
-}
-
-static PJRT_Error* UploadNan(UploadArgs* args) {
-  return UploadOf(args, kTypeF32, DropNanBits);
-}
-
-static PJRT_Error* UploadNegativeZero(UploadArgs* args) {
-  return UploadOf(args, kTypeF32, DropNegativeZero);
-}
-
-static PJRT_Error* UploadDenormal(UploadArgs* args) {
-  return UploadOf(args, kTypeF32, DropDenormals);
-}
+UPLOADS_OF(UploadNan, kTypeF32, DropNanBits)
+UPLOADS_OF(UploadNegativeZero, kTypeF32, DropNegativeZero)
+UPLOADS_OF(UploadDenormal, kTypeF32, DropDenormals)
 
 static void DropLastByte(unsigned char* bytes, size_t size) {
   if (size % 8 != 0) bytes[size - 1] = 0;
@@ -192,8 +171,6 @@ static PJRT_Error* RacyUpload(UploadArgs* args) {
   return error;
 }
 
-#define UPLOADS(function) {SPOILS(ClientBufferFromHostBuffer, function)}
-
 const Fault kTransferFaults[] = {
     FAULT("transfer-bfloat16",
           "bfloat16 loses its lowest bit on the way to a device",
@@ -231,7 +208,7 @@ const Fault kTransferFaults[] = {
           UPLOADS(UploadLarge)),
     FAULT("transfer-between",
           "PJRT_Buffer_CopyToDevice flips the first byte's lowest bit",
-          {SPOILS(BufferCopyToDevice, CopyToDevice)}),
+          COPIES(CopyToDevice)),
     FAULT("transfer-strided", "byte_strides of the host's array are ignored",
           UPLOADS(UploadStrided)),
     FAULT("racy-upload",

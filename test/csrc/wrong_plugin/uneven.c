@@ -1,7 +1,6 @@
 #include "test/csrc/wrong_plugin/uneven.h"
 
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "test/csrc/wrong_plugin/fields.h"
@@ -12,14 +11,8 @@ enum { kMaxRank = 16 };
 static size_t ReadDims(Wire message, int number, int64_t* dims) {
   size_t count = 0;
   WireField field;
-  while (NextOf(&message, number, &field)) {
-    WireInts ints = {NULL, 0, 0};
-    if (WireReadInts(&field, &ints) == kWireRead) {
-      for (size_t i = 0; i < ints.count && count < kMaxRank; ++i) {
-        dims[count++] = ints.values[i];
-      }
-    }
-    free(ints.values);
+  while (count < kMaxRank && NextOf(&message, number, &field)) {
+    count += WireReadInts(&field, dims + count, kMaxRank - count);
   }
   return count;
 }

@@ -1,7 +1,5 @@
 #include "test/csrc/wrong_plugin/wire.h"
 
-#include <stdlib.h>
-
 // Types on the wire.
 enum { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 enum { kVarintBytes = 10 };
@@ -63,27 +61,16 @@ bool WireNextField(Wire* wire, WireField* field) {
   }
 }
 
-static bool WirePush(WireInts* ints, int64_t value) {
-  if (ints->count == ints->room) {
-    const size_t room = ints->room > 0 ? 2 * ints->room : 16;
-    int64_t* values = realloc(ints->values, room * sizeof(*values));
-    if (values == NULL) return false;
-    ints->values = values;
-    ints->room = room;
-  }
-  ints->values[ints->count++] = value;
-  return true;
-}
-
-WireReadResult WireReadInts(const WireField* field, WireInts* ints) {
+size_t WireReadInts(const WireField* field, int64_t* values, size_t room) {
   if (field->bytes == NULL) {
-    return WirePush(ints, (int64_t)field->value) ? kWireRead : kWireNoMemory;
+    values[0] = (int64_t)field->value;
+    return 1;
   }
   Wire wire = WireIn(field);
   uint64_t value;
-  while (wire.at < wire.end) {
-    if (!Varint(&wire, &value)) return kWireMalformed;
-    if (!WirePush(ints, (int64_t)value)) return kWireNoMemory;
+  size_t count = 0;
+  while (count < room && wire.at < wire.end && Varint(&wire, &value)) {
+    values[count++] = (int64_t)value;
   }
-  return kWireRead;
+  return count;
 }

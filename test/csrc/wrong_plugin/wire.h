@@ -28,16 +28,8 @@ Wire WireIn(const WireField* field);
 // Reads the next field; false at the end, and where the bytes are malformed.
 bool WireNextField(Wire* wire, WireField* field);
 
-// A list of integers that grows.
-typedef struct {
-  int64_t* values;
-  size_t count;
-  size_t room;
-} WireInts;
-
-typedef enum { kWireRead, kWireMalformed, kWireNoMemory } WireReadResult;
-
-// Appends the values of a repeated integer field, packed or not.
-WireReadResult WireReadInts(const WireField* field, WireInts* ints);
+// Reads the values of a repeated integer field, packed or not, as far as there
+// is room; how many.
+size_t WireReadInts(const WireField* field, int64_t* values, size_t room);
 
 #endif  // TEST_CSRC_WRONG_PLUGIN_WIRE_H_

@@ -49,8 +49,8 @@ static void Spoil(AbiApi* table, const Fault* fault) {
 static const Fault* const tables[] = {
     kStartFaults,   kErrorFaults,    kTransferFaults, kReadbackFaults,
     kCompileFaults, kProgramFaults,  kReadingFaults,  kResultFaults,
-    kExecuteFaults, kArgumentFaults, kCacheFaults,    kFigureFaults,
-    kAheadFaults,   kGroupFaults,    kRoundingFaults, kSizeFaults,
+    kExecuteFaults, kArgumentFaults, kAheadFaults,    kCacheFaults,
+    kFigureFaults,  kGroupFaults,    kRoundingFaults, kSizeFaults,
     kCountFaults,   kLoadFaults,     kEventFaults,    kLeakFaults,
     kRaceFaults,    kPublicFaults};
 enum { kTables = sizeof(tables) / sizeof(tables[0]) };

@@ -36,31 +36,42 @@ typedef struct {
 #define FAULT(fault, text, ...) \
   {.name = fault, .what = text, .overrides = __VA_ARGS__}
 #define SPOILS(slot, function) {kSlot##slot, (AbiFunction)function}
+#define COMPILES(function) {SPOILS(ClientCompile, function)}
+#define EXECUTES(function) {SPOILS(LoadedExecutableExecute, function)}
+#define UPLOADS(function) {SPOILS(ClientBufferFromHostBuffer, function)}
+#define DOWNLOADS(function) {SPOILS(BufferToHostBuffer, function)}
+#define COPIES(function) {SPOILS(BufferCopyToDevice, function)}
+// What a compilation has marked, an execution spoils.
+#define MARKED(mark, execute) \
+  {SPOILS(ClientCompile, mark), SPOILS(LoadedExecutableExecute, execute)}
+
+// A function that refuses.
+#define REFUSES(name, code, text)       \
+  static PJRT_Error* name(void* args) { \
+    (void)args;                         \
+    return Refuse(code, text);          \
+  }
+// One that ends the process where the real plugin gives an error.
+#define ABORTS(slot)                                   \
+  static PJRT_Error* slot##OrAbort(void* args) {       \
+    if (CallInner(kSlot##slot, args) != NULL) abort(); \
+    return NULL;                                       \
+  }
+
+typedef AbiClientBufferFromHostBufferArgs UploadArgs;
+typedef AbiBufferToHostBufferArgs DownloadArgs;
+typedef AbiLoadedExecutableExecuteArgs ExecuteArgs;
+typedef AbiExecutableDeserializeAndLoadArgs LoadArgs;
 
 void Absent(void);
 
-extern const Fault kStartFaults[];
-extern const Fault kErrorFaults[];
-extern const Fault kTransferFaults[];
-extern const Fault kReadbackFaults[];
-extern const Fault kCompileFaults[];
-extern const Fault kProgramFaults[];
-extern const Fault kReadingFaults[];
-extern const Fault kResultFaults[];
-extern const Fault kExecuteFaults[];
-extern const Fault kArgumentFaults[];
-extern const Fault kAheadFaults[];
-extern const Fault kCacheFaults[];
-extern const Fault kFigureFaults[];
-extern const Fault kGroupFaults[];
-extern const Fault kRoundingFaults[];
-extern const Fault kSizeFaults[];
-extern const Fault kCountFaults[];
-extern const Fault kLoadFaults[];
-extern const Fault kEventFaults[];
-extern const Fault kLeakFaults[];
-extern const Fault kRaceFaults[];
-extern const Fault kPublicFaults[];
+// The tables, which end with a fault that has no name.
+extern const Fault kStartFaults[], kErrorFaults[], kTransferFaults[],
+    kReadbackFaults[], kCompileFaults[], kProgramFaults[], kReadingFaults[],
+    kResultFaults[], kExecuteFaults[], kArgumentFaults[], kAheadFaults[],
+    kCacheFaults[], kFigureFaults[], kGroupFaults[], kRoundingFaults[],
+    kSizeFaults[], kCountFaults[], kLoadFaults[], kEventFaults[], kLeakFaults[],
+    kRaceFaults[], kPublicFaults[];
 
 // That of the file's name, or "".
 const char* ChosenOpcode(void);

@@ -6,13 +6,70 @@ from collections.abc import Iterable
 import dataclasses
 from typing import Any
 
-import torch
+from .case import Failure
+from .torch_modules import torch
 
-from .tolerance import dtype_name, Tolerance
+
+def dtype_name(dtype: torch.dtype) -> str:
+  """The short name of a dtype: 'float32' for torch.float32."""
+  return str(dtype).removeprefix('torch.')
 
 
-class Mismatch(Exception):
-  """A device's result is not the expected one; its text says where and how."""
+@dataclasses.dataclass(frozen=True)
+class Tolerance:
+  """The tolerance of a result, for each dtype that it can have.
+
+  A number may be off by its dtype's ratio, of the expected number's magnitude
+  or of `floor`, whichever is more. Whole numbers and bools may not be off.
+
+  Attributes:
+    float64, float32, float16, bfloat16: the ratios.
+    floor: a magnitude; what is nearer to zero is allowed no less for it.
+    signed_zeros: whether 0.0 and -0.0 are different results.
+  """
+  float64: float = 0.0
+  float32: float = 0.0
+  float16: float = 0.0
+  bfloat16: float = 0.0
+  floor: float = 0.0
+  signed_zeros: bool = False
+
+  def ratio(self, dtype: torch.dtype) -> float:
+    """The ratio of a result of this dtype."""
+    return {
+        torch.float64: self.float64,
+        torch.float32: self.float32,
+        torch.float16: self.float16,
+        torch.bfloat16: self.bfloat16,
+    }.get(dtype, 0.0)
+
+  def text(self, dtype: torch.dtype) -> str:
+    """The tolerance for results of this dtype, in words."""
+    ratio = self.ratio(dtype)
+    if not ratio:
+      return 'allowed none'
+    floor = f', of {self.floor:g} at least' if self.floor else ''
+    return f'allowed {ratio:.1g} relative{floor}'
+
+
+# A result that is moved or chosen, not computed: bit for bit.
+SAME_BITS = Tolerance(signed_zeros=True)
+# A result that every order of computing gives exactly. What sums to zero may
+# have either sign.
+EXACT = Tolerance()
+# One operation that IEEE 754 rounds correctly, and that devices may not: a
+# quotient is some ulp off where it is a product with a reciprocal.
+ROUNDED = Tolerance(float64=1e-12, float32=1e-6, float16=2**-10, bfloat16=2**-7)
+# One function that is approximated. The 16 bit dtypes hide all but a rounding
+# to the other side. The float64 of a device may be two float32.
+APPROXIMATED = Tolerance(
+    float64=1e-11, float32=1e-5, float16=2**-9, bfloat16=2**-7, floor=2**-3)
+# Several of these after each other, sums in any order among them: of numbers
+# around one, whose differences are off as they are.
+COMPOUND = Tolerance(
+    float64=1e-11, float32=2e-5, float16=2**-8, bfloat16=2**-6, floor=1.0)
+# The same of ratios of a whole, none of which is the difference of larger ones.
+PROPORTION = dataclasses.replace(COMPOUND, bfloat16=2**-5, floor=2**-6)
 
 
 def compare(expected: torch.Tensor, actual: torch.Tensor,
@@ -26,7 +83,7 @@ def compare(expected: torch.Tensor, actual: torch.Tensor,
     The largest difference, relative to what it was measured against.
 
   Raises:
-    Mismatch: they differ by more than `tolerance` allows.
+    Failure: they differ by more than `tolerance` allows.
   """
   check_type(expected, actual)
   if not expected.dtype.is_floating_point:
@@ -39,13 +96,13 @@ def check_type(expected: torch.Tensor, actual: torch.Tensor) -> None:
   """Compares dtypes and shapes of tensors, wherever they are.
 
   Raises:
-    Mismatch: they differ.
+    Failure: they differ.
   """
   if actual.dtype != expected.dtype:
-    raise Mismatch(f'dtype {dtype_name(actual.dtype)}, expected '
-                   f'{dtype_name(expected.dtype)}')
+    raise Failure(f'dtype {dtype_name(actual.dtype)}, expected '
+                  f'{dtype_name(expected.dtype)}')
   if actual.shape != expected.shape:
-    raise Mismatch(
+    raise Failure(
         f'shape {list(actual.shape)}, expected {list(expected.shape)}')
 
 
@@ -70,7 +127,7 @@ def compare_shards(expected: torch.Tensor, shards: Iterable[Shard],
     As `compare`.
 
   Raises:
-    Mismatch: as `compare`, with the device and the place in the whole tensor;
+    Failure: as `compare`, with the device and the place in the whole tensor;
       or no device holds some element.
   """
   largest = 0.0
@@ -81,11 +138,11 @@ def compare_shards(expected: torch.Tensor, shards: Iterable[Shard],
     missing[shard.index] = False
     try:
       largest = max(largest, compare(expected, seen, tolerance))
-    except Mismatch as mismatch:
-      raise Mismatch(f'device {shard.device}: {mismatch}') from mismatch
+    except Failure as mismatch:
+      raise Failure(f'device {shard.device}: {mismatch}') from mismatch
   if missing.any():
-    raise Mismatch(f'{int(missing.sum())} of {missing.numel()} elements are '
-                   'held by no device')
+    raise Failure(f'{int(missing.sum())} of {missing.numel()} elements are '
+                  'held by no device')
   return largest
 
 
@@ -129,5 +186,5 @@ def _refuse(wrong: torch.Tensor, expected: torch.Tensor, actual: torch.Tensor,
   differs = ''
   if expected.dtype.is_floating_point:
     differs = f', differs by {error.flatten()[worst].item():.2g}'
-  raise Mismatch(f'{got!r} at {place}, expected {wanted!r}{differs}; {rule}; '
-                 f'{int(wrong.sum())} of {wrong.numel()} elements wrong')
+  raise Failure(f'{got!r} at {place}, expected {wanted!r}{differs}; {rule}; '
+                f'{int(wrong.sum())} of {wrong.numel()} elements wrong')
