@@ -273,7 +273,7 @@ def named_values(options: Mapping[str, Any]) -> Any:
       kind = 4
     elif isinstance(value, float):
       kind, held = 3, int.from_bytes(struct.pack('<f', value), 'little')
-    elif isinstance(value, (str, tuple)):
+    elif isinstance(value, (str, tuple, list)):
       held = value.encode() if isinstance(value, str) else value
       kind, size = 0 if isinstance(value, str) else 2, len(held)
     entries.append(

@@ -15,7 +15,7 @@ Reader = Callable[[str], bytes | None]
 _HUNK = re.compile(
     r'^@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@\n((?:[-+\\].*\n)+)',
     re.MULTILINE)
-_ADDED = re.compile(r'^\+(.*\n)(\\ No newline.*\n)?', re.MULTILINE)
+_LINE = re.compile(r'^([-+])(.*\n)(\\ No newline.*\n)?', re.MULTILINE)
 
 
 def folder_reader(folder: Path) -> Reader:
@@ -95,15 +95,18 @@ def _applied(old: bytes, change: Change, patch: Patch) -> bytes:
   lines = io.BytesIO(old).readlines()
   for hunk in reversed([*_HUNK.finditer(change.diff)]):
     start, removed, added = (int(n or 1) for n in hunk.groups()[:3])
-    new = [
-        line[:-1] if mark else line for line, mark in _ADDED.findall(hunk[4])
-    ]
-    if (removed, added) != (len(re.findall('(?m)^-', hunk[4])), len(new)):
-      raise BuildError(f'patch {patch.name} has other lines than its hunk says:'
-                       f'\n{hunk[0]}')
+    gone, new = ([(line[:-1] if end else line).encode()
+                  for sign, line, end in _LINE.findall(hunk[4])
+                  if sign == side]
+                 for side in '-+')
     # The line that an insertion names stands before it.
     begin = start - 1 if removed else start
-    lines[begin:begin + removed] = [line.encode() for line in new]
+    if (removed, added) != (len(gone),
+                            len(new)) or (lines[begin:begin + removed] != gone):
+      raise BuildError(
+          f'patch {patch.name} does not apply: {change.path} or the hunk has '
+          f'other lines than it says:\n{hunk[0]}')
+    lines[begin:begin + removed] = new
   result = b''.join(lines)
   if blob_id(result) != change.new:
     raise BuildError(

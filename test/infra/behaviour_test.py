@@ -306,7 +306,7 @@ def test_ours(unpacked, tmp_path):
   ]
   assert [done.returncode for done in shards] == [0, 0], shards
   passed = [re.search(r'(\d+) passed', done.stdout)[1] for done in shards]
-  assert sum(map(int, passed)) == 18
+  assert sum(map(int, passed)) == 19
   done = _command(
       sys.executable, *_FEW, '--expected-failures', known, path=(unpacked,))
   assert done.returncode == 1
@@ -317,7 +317,7 @@ def test_ours(unpacked, tmp_path):
 def test_by_pytest(unpacked, tmp_path):
   command = [
       sys.executable, '-m', 'pytest', '--pyargs', 'torch_xla_behaviour', '-k',
-      'two_by_four', '--junit=report.xml', '-p', 'no:cacheprovider'
+      'two_by_four', '--junit-xml=report.xml', '-p', 'no:cacheprovider'
   ]
   assert '10 passed' in output_of(
       *command, cwd=tmp_path, env={'PYTHONPATH': str(unpacked)})

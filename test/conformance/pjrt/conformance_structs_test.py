@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from pathlib import Path
 import subprocess
 
@@ -122,3 +123,10 @@ def test_a_struct_for_an_array_has_its_own_size(
   assert tiled.struct_size == numbers['sizeof(PJRT_Buffer_MemoryLayout_Tiled)']
   made = structs.make('Client_Compile', client=7)
   assert made.struct_size == 512 and made.client == 7
+
+
+@pytest.mark.parametrize('value', ['a', (1, 2), [1, 2], 3, True, 0.5])
+def test_options_are_read_as_they_were_given(value: object) -> None:
+  array = table.named_values({'name': value})
+  answer = table.read_values(ctypes.addressof(array), 1)['name']
+  assert answer == (tuple(value) if isinstance(value, list) else value)

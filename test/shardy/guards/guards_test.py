@@ -130,6 +130,14 @@ def test_tracing_is_told_from_compiled(mesh):
       del kept
 
 
+def test_a_guard_is_used_again(mesh):
+  guard = guards.no_tracing()
+  for _ in range(2):
+    with guard:
+      pass
+  assert guard(lambda: 7)() == 7
+
+
 @pytest.mark.parametrize('wrong', [{'allowed': -1}, {'action': 'panic'}])
 @pytest.mark.parametrize(
     'guard',

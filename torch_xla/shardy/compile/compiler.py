@@ -118,7 +118,8 @@ class Compiler:
     if answer is not None:
       compilation.set_optimized_program(*answer)
     if cached is not None:
-      cached.filed, cached.answer = (number, record), answer
+      cached.answer = answer  # Read by who sees that it is filed.
+      cached.filed = number, record
       compilation.keep(cached.number)
 
   def _carry_out(

@@ -16,7 +16,7 @@ import contextlib
 import functools
 import inspect
 import logging
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Optional, ParamSpec, TypeVar
 
 from . import implicit, program_change
 from .. import door
@@ -53,8 +53,20 @@ class TracingError(GuardError):
   """A graph was traced under `no_tracing`."""
 
 
-class _Guard(contextlib._GeneratorContextManager):
+class _Guard(contextlib.ContextDecorator):
   """A context, or a decorator of what runs when it is called."""
+
+  def __init__(self, make: Callable[[],
+                                    contextlib.AbstractContextManager[None]]):
+    self._make = make
+    self._entered: list[contextlib.AbstractContextManager[None]] = []
+
+  def __enter__(self) -> None:
+    self._entered.append(self._make())
+    self._entered[-1].__enter__()
+
+  def __exit__(self, *error: Any) -> Optional[bool]:
+    return self._entered.pop().__exit__(*error)
 
   def __call__(self, function: _Function) -> _Function:
     if (inspect.iscoroutinefunction(function) or
@@ -70,10 +82,11 @@ class _Guard(contextlib._GeneratorContextManager):
 def _guard(
     function: Callable[_Arguments,
                        Iterator[None]]) -> Callable[_Arguments, _Guard]:
+  context = contextlib.contextmanager(function)
 
   @functools.wraps(function)
   def make_guard(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Guard:
-    return _Guard(function, args, kwargs)
+    return _Guard(functools.partial(context, *args, **kwargs))
 
   return make_guard
 

@@ -32,7 +32,7 @@ from ..rewrite.pipeline import Program, Settings, Stage
 from ..sdy.attributes import SdyError
 from ..sdy.constraints import name_suffix
 from ..sdy.mesh_axes import InexpressibleError
-from .attempts import StableHloCodec
+from .attempts import FORMAT, StableHloCodec
 from .forms import Form
 from .target import Target
 
@@ -64,6 +64,11 @@ class Planner:
     if program_format == 'hlo':
       target = self.target() if self.takes_stablehlo() else None
       return self._plan(program, options, target)
+    if program_format != FORMAT:
+      return plan_of(
+          '',
+          Attempt(program, Partitioner.GSPMD),
+          reason=f'a program in the format {program_format!r} is not lowered')
     target = self.target()
     try:
       converted = conversion.to_hlo(dialects.read(program))

@@ -37,6 +37,8 @@ def groups_of(instruction: Any, kind: str, replicas: int,
   if has_channel and kind in _OF_PARTITIONS:
     devices = devices.T
   listed = listed or (tuple(range(len(devices))),)
+  if largest_device(instruction) >= len(devices):
+    return listed  # No device has such a number.
   parts = [devices[list(group)] for group in listed]
   # Of partitions, or of replicas without a channel: in each of the others.
   if not has_channel or kind in _OF_PARTITIONS:
