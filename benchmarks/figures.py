@@ -11,9 +11,6 @@ from .variants import Wheels
 Say = Callable[[str], None]
 Data = Dict[str, Any]
 
-# The check of input shardings ends after some steps; this keeps it going.
-_ALWAYS = 'ours, always checking'
-_CHECK_ALWAYS = {'XLA_DYNAMO_INPUT_SHARDING_CHECK_THRESHOLD': '1000000000'}
 # XLA's CPU client takes its thread pool's size from here. The CPU device of our
 # wheel sets it to 32 by default; without it there is a thread per core.
 _POOL = 'NPROC'
@@ -67,11 +64,7 @@ def _timed(samples: Samples) -> Data:
 
 def retrace(wheels: Wheels, sizes: Sizes, say: Say) -> List[Data]:
   """Figure 1: the loop of pytorch/xla#9755, for each number of layers."""
-  variants = [
-      wheels.official(),
-      wheels.ours(),
-      wheels.ours(_ALWAYS, **_CHECK_ALWAYS)
-  ]
+  variants = [wheels.official(), wheels.ours()]
   results = []
   for layers in sizes.layers:
     arguments = {
@@ -88,7 +81,7 @@ def retrace(wheels: Wheels, sizes: Sizes, say: Say) -> List[Data]:
         traces=summary.medians(samples, 'traces'),
         breakdown=summary.nested_medians(samples, 'breakdown'),
         metrics=summary.nested_medians(samples, 'metrics'),
-        without_check=summary.spread(samples[_ALWAYS], 'without_check'),
+        without_check=summary.spread(samples['ours'], 'without_check'),
         target=summary.verdict(
             result['over_official']['ours']['ratio'], 1.0, below=True))
     results.append(result)

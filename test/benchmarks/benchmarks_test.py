@@ -31,14 +31,9 @@ def test_a_quick_run_has_each_figure(tmp_path):
   assert list(figures) == ['retrace', 'demo-step', 'read']
   assert done.stdout.count('target: ') == 3
   loop, = figures['retrace']
-  assert loop['traces'] == {
-      'official': loop['steps'],
-      'ours': 1,
-      'ours, always checking': 1
-  }
-  # In the steady state the check is over, unless it is told to go on.
-  checks = loop['breakdown']['sharding check']
-  assert checks['ours'] == 0 < checks['ours, always checking']
+  assert loop['traces'] == {'official': loop['steps'], 'ours': 1}
+  # Placements are compared at each call.
+  assert loop['breakdown']['sharding check']['ours'] > 0
   losses = [s[0]['losses'] for s in figures['demo-step']['samples'].values()]
   for loss in losses:
     assert loss == pytest.approx(losses[0], rel=1e-3)
