@@ -6,6 +6,7 @@ patches and the plugins in C, stays as it was built.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Collection, Mapping, Sequence
 import csv
 from pathlib import Path
@@ -109,6 +110,8 @@ def link_all(site: Path, own: Mapping[str, Path]) -> int:
 
 def main() -> int:
   """Links the checkout's Python into the environment of this one."""
+  argparse.ArgumentParser(
+      prog='python infra/develop.py', description=__doc__).parse_args()
   try:
     wheel = official.official_wheel(running_python(),
                                     official.default_cache(ROOT),
