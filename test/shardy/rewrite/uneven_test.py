@@ -153,9 +153,12 @@ def test_what_shardy_is_asked():
       groups.setdefault(attribute.value, []).append(names[i.operand_ids[0]])
   assert {k: len(v) for k, v in groups.items()} == {
       '0 : i64': 1, '1 : i64': 2, '2 : i64': 1}  # yapf: disable
-  zeros, padded_result = groups['1 : i64']
+  twin, padded_result = groups['1 : i64']
   by_name = {i.name: i for i in entry.instructions}
-  assert zeros == asked.name and by_name[zeros].opcode == 'broadcast'
+  assert twin == asked.name and by_name[twin].opcode == 'parameter'
+  assert list(entry.program_shape.parameters) == [
+      by_name['p'].shape, asked.shape
+  ]
   assert by_name[padded_result].opcode == 'pad'
   assert names[by_name[padded_result].operand_ids[0]] == 'n'
   assert groups['2 : i64'] == ['e']

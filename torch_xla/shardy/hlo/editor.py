@@ -112,7 +112,7 @@ class Editor:
              operand: HloInstructionProto, dims: Sequence[int],
              **fields: Any) -> tuple[HloInstructionProto, ...]:
     """The instructions that pad an array with zeros to `dims`, the array last."""
-    zero, value = self._zero(computation, operand.shape)
+    zero, value = self.zero(computation, operand.shape)
     padded = self.make(computation, 'pad',
                        array_shape.with_dims(operand.shape, tuple(dims)),
                        [operand.id, value.id], **fields)
@@ -120,14 +120,18 @@ class Editor:
       padded.padding_config.dimensions.add(edge_padding_high=to - size)
     return zero, value, padded
 
-  def zeros(self, computation: HloComputationProto,
-            shape: bytes) -> tuple[HloInstructionProto, ...]:
-    """An array of zeros: what makes it, it last."""
-    zero, value = self._zero(computation, shape)
-    return zero, value, self.make(computation, 'broadcast', shape, [value.id])
+  def parameter(self, entry: HloComputationProto,
+                shape: bytes) -> HloInstructionProto:
+    """A parameter more of the program."""
+    number = len(entry.program_shape.parameters)
+    parameter = self.make(entry, 'parameter', shape, parameter_number=number)
+    for program in self._module.host_program_shape, entry.program_shape:
+      program.parameters.append(shape)
+      program.parameter_names.append(parameter.name)
+    return parameter
 
-  def _zero(self, computation: HloComputationProto,
-            shape: bytes) -> tuple[HloInstructionProto, HloInstructionProto]:
+  def zero(self, computation: HloComputationProto,
+           shape: bytes) -> tuple[HloInstructionProto, HloInstructionProto]:
     """A scalar of an array's type, after what makes it."""
     zero = self.integer(computation, shape, 0)
     scalar = array_shape.with_dims(shape, ())

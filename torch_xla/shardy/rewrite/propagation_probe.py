@@ -1,18 +1,19 @@
 """Probes how Shardy splits results that nobody placed: HLO, in place.
 
-The program keeps all that Shardy propagates through, and gives zeros in place
-of its results, each in one sharding group with the result that it is for:
+The program keeps all that Shardy propagates through, and gives a parameter more
+in place of each result, in one sharding group with the result that it is for:
 
     before   ROOT t = (f32[10,6]) tuple(n)
     after    p = f32[16,8] pad(n, 0)
-             z = f32[16,8] broadcast(0)
+             q = f32[16,8] parameter(1)
              g = () custom-call(p), target="xla.sdy.ShardingGroup", id=0
-             h = () custom-call(z), target="xla.sdy.ShardingGroup", id=0
-             ROOT t = (f32[16,8]) tuple(z)
+             h = () custom-call(q), target="xla.sdy.ShardingGroup", id=0
+             ROOT t = (f32[16,8]) tuple(q)
 
 Once Shardy is done nothing needs what is computed, so that nothing of it is
-compiled. The padding is to multiples of all devices, as Shardy would not split
-the zeros unevenly either.
+compiled. Equal constants would not do: newer XLA makes one of them before
+Shardy propagates, and their groups one group. The padding is to multiples of
+all devices, as Shardy would not split the parameters unevenly either.
 """
 
 from __future__ import annotations
@@ -52,9 +53,8 @@ def make_probe(module: HloModuleProto, numbers: Iterable[int],
           num_devices * -(-size // num_devices) for size in dims_of(result))
       added += editor.padded(entry, result, even)
       result = added[-1]
-      added += editor.zeros(entry, result.shape)
-      probes.append(added[-1])
-      added.append(group_call(editor, entry, probes[-1].id, number))
+      probes.append(editor.parameter(entry, result.shape))
+      added += probes[-1], group_call(editor, entry, probes[-1].id, number)
     # It is alive as long as the group is.
     added.append(group_call(editor, entry, result.id, number))
   root = by_id[entry.root_id]

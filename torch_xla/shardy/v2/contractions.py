@@ -136,7 +136,7 @@ def _split_product(place: Place,
                                         (count, *dims_of(instruction)))
   product.dot_dimension_numbers.CopyFrom(dots)
   scalar = array_shape.with_dims(instruction.shape, ())
-  zeros = editor.zeros(computation, scalar)[:2]
+  zeros = editor.zero(computation, scalar)
   total = editor.make(
       computation,
       'reduce',

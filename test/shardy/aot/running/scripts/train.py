@@ -16,16 +16,18 @@ def main() -> None:
   parser.add_argument('--steps', type=int, default=3)
   parser.add_argument('--rows', type=int, default=2)
   parser.add_argument('--width', type=int, default=WIDTH)
+  parser.add_argument('--hidden', type=int)
   parser.add_argument('--batch', type=int, default=64)
   parser.add_argument('--read', action='store_true')
   options = parser.parse_args()
+  hidden = options.hidden or 4 * options.width
   xr.use_spmd()
   count = xr.global_runtime_device_count()
   shape = options.rows, count // options.rows
   mesh = xs.Mesh(np.arange(count), shape, ('data', 'model'))
   model = torch.nn.Sequential(
-      torch.nn.Linear(options.width, 4 * options.width), torch.nn.GELU(),
-      torch.nn.Linear(4 * options.width, options.width)).to('xla')
+      torch.nn.Linear(options.width, hidden), torch.nn.GELU(),
+      torch.nn.Linear(hidden, options.width)).to('xla')
   xs.mark_sharding(model[0].weight, mesh, ('model', None))
   xs.mark_sharding(model[2].weight, mesh, (None, 'model'))
   optimizer = torch.optim.AdamW(model.parameters())
