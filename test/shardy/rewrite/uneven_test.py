@@ -156,9 +156,8 @@ def test_what_shardy_is_asked():
   twin, padded_result = groups['1 : i64']
   by_name = {i.name: i for i in entry.instructions}
   assert twin == asked.name and by_name[twin].opcode == 'parameter'
-  assert list(entry.program_shape.parameters) == [
-      by_name['p'].shape, asked.shape
-  ]
+  assert list(
+      entry.program_shape.parameters) == [by_name['p'].shape, asked.shape]
   assert by_name[padded_result].opcode == 'pad'
   assert names[by_name[padded_result].operand_ids[0]] == 'n'
   assert groups['2 : i64'] == ['e']

@@ -1,10 +1,12 @@
 """The order of all passes over a program: HLO, from what torch_xla sends.
 
-    as sent -> extracted -> V2 -> Shardy
-               untuple      to_v2   unasked .. to_sdy
-               extract
+    as sent -> extracted -> V2 -> rewritten -> Shardy
+               untuple      to_v2   unasked    padding
+               extract              rewrites   to_sdy
+                                    partial_sums
 
-GSPMD gets the program in V2, Shardy one that is lowered on from there.
+GSPMD gets the program in V2, Shardy one that is lowered on from there: more
+than one, where padding takes several attempts.
 
 A vendor whose compiler has rules of its own for some operations says so by a
 method of its DevicePlugin, and gets these as torch_xla traces them:
@@ -58,7 +60,8 @@ class Stage(enum.IntEnum):
   SENT = 0
   EXTRACTED = 1
   V2 = 2
-  SHARDY = 3
+  REWRITTEN = 3
+  SHARDY = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,6 +92,7 @@ class Program:
     note: what else was changed, for the record.
     is_changed: whether the program in V2 is another than that which came.
     num_devices: that it was lowered for.
+    groups: of values that are to be split alike; they are no calls any more.
     sdy_program: the program in Shardy's terms.
     padded: the tensors that were padded for Shardy.
   """
@@ -99,6 +103,7 @@ class Program:
   note: str = ''
   is_changed: bool = False
   num_devices: int = 1
+  groups: shard_groups.Groups = dataclasses.field(default_factory=dict)
   sdy_program: Optional[SdyProgram] = None
   padded: padding.Padded = dataclasses.field(default_factory=padding.Padded)
 
@@ -142,29 +147,36 @@ def lower(program: Program,
   if start < Stage.V2 <= to:
     is_changed, program.shardings, program.note = to_v2.emit_in_place(module)
     program.is_changed = is_changed or program.annotations.has_calls
+  if start < Stage.REWRITTEN <= to:
+    _rewrite(program, settings.disabled_rewrites)
   if to < Stage.SHARDY:
     return program
-  if module.entry_computation_id not in {c.id for c in module.computations}:
-    raise InexpressibleError('a program without an entry computation')
-  annotations = program.annotations = program.annotations.without_unused()
-  unasked.repeat(module, annotations)
-  groups = shard_groups.extract_groups(module)
-  opcodes = {i.opcode for i in instructions_of(module)}
-  for name, (needs, rewrite) in FOR_SHARDINGS.items():
-    if name not in settings.disabled_rewrites and not opcodes.isdisjoint(needs):
-      rewrite(module)
-      dump.stage(name, module)
-  partial_sums.split(module, annotations)
-  dump.stage('partial_sums', module)
+  annotations = program.annotations
   program.padded = padding.pad(module, annotations, settings.num_devices, tiles)
   dump.stage('padding', module)
   program.sdy_program = program.padded.with_original_shapes(
       to_sdy.lower_shardings(module, annotations, settings.num_devices,
                              settings.meshes,
                              annotations.names(settings.names_of)))
-  shard_groups.restore_groups(module, groups)
+  shard_groups.restore_groups(module, program.groups)
   dump.stage('sdy', module)
   return program
+
+
+def _rewrite(program: Program, disabled: Collection[str]) -> None:
+  module = program.module
+  if module.entry_computation_id not in {c.id for c in module.computations}:
+    raise InexpressibleError('a program without an entry computation')
+  annotations = program.annotations = program.annotations.without_unused()
+  unasked.repeat(module, annotations)
+  program.groups = shard_groups.extract_groups(module)
+  opcodes = {i.opcode for i in instructions_of(module)}
+  for name, (needs, rewrite) in FOR_SHARDINGS.items():
+    if name not in disabled and not opcodes.isdisjoint(needs):
+      rewrite(module)
+      dump.stage(name, module)
+  partial_sums.split(module, annotations)
+  dump.stage('partial_sums', module)
 
 
 def disabled_rewrites(plugin: Any) -> frozenset[str]:

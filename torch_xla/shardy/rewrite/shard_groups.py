@@ -22,10 +22,13 @@ from .manual_regions import is_sharding_call
 _TARGET = 'xla.sdy.ShardingGroup'
 _ATTRIBUTE = 'xla.sdy.sharding_group_id'
 
+# The numbers of the groups that values are in.
+Groups = dict[InstructionKey, set[int]]
 
-def extract_groups(module: HloModuleProto) -> dict[InstructionKey, set[int]]:
+
+def extract_groups(module: HloModuleProto) -> Groups:
   """Takes the calls of `{unknown}` out; gives the groups of their operands."""
-  groups: dict[InstructionKey, set[int]] = {}
+  groups: Groups = {}
   for computation in module.computations:
     operands: dict[int, int] = {}
     for i in computation.instructions:
@@ -47,8 +50,7 @@ def extract_groups(module: HloModuleProto) -> dict[InstructionKey, set[int]]:
   return groups
 
 
-def restore_groups(module: HloModuleProto, groups: dict[InstructionKey,
-                                                        set[int]]) -> None:
+def restore_groups(module: HloModuleProto, groups: Groups) -> None:
   """Adds the groups again, but those whose shapes differ by now."""
   shapes: dict[int, set[tuple[int, ...]]] = {}
   for computation in module.computations:

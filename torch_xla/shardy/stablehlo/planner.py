@@ -98,7 +98,7 @@ class Planner:
     v2 = Program(messages.parse(HloModuleProto, program))
     # In HLO GSPMD takes a tuple of parameters as it is.
     is_tupled = (is_shardy and target is None and untuple.is_tupled(v2.module))
-    sent = v2.copy() if is_tupled else v2
+    sent = v2.copy() if is_tupled else None
     pipeline.lower(v2, settings, Stage.EXTRACTED if is_plain else Stage.V2)
     name = v2.module.name
     # Each asking may warn of annotations that do not count.
@@ -124,9 +124,10 @@ class Planner:
         names_of=names_of)
 
     def lower(tiles: Tiles) -> Program:
-      return pipeline.lower(sent.copy(), settings, tiles=tiles)
+      return pipeline.lower(rewritten.copy(), settings, tiles=tiles)
 
     try:
+      rewritten = pipeline.lower(sent or v2.copy(), settings, Stage.REWRITTEN)
       lowered = lower({})
     except (InexpressibleError, SdyError) as e:
       tensors = codec.v2_tensors()
