@@ -63,6 +63,23 @@ def test_heads():
 lhs_contracting_dims={3}, rhs_batch_dims={0,1}, rhs_contracting_dims={3}'''
 
 
+def test_heads_beside_a_dimension_of_size_1():
+  """`_XLAC` makes one reshape of two where it writes StableHLO."""
+  assert _unmerged('''
+    q = f32[1,8,4,5,16] parameter(0)
+    k = f32[8,4,16,7] parameter(1)
+    a = f32[32,5,16] reshape(q)
+    b = f32[32,16,7] reshape(k)
+    ROOT c = f32[32,5,7] dot(a, b), lhs_batch_dims={0}, rhs_batch_dims={0},
+      lhs_contracting_dims={2}, rhs_contracting_dims={1}''') == '''\
+  q = f32[1,8,4,5,16] parameter(0)
+  n0 = f32[8,4,5,16] reshape(q)
+  k = f32[8,4,16,7] parameter(1)
+  c = f32[8,4,5,7] dot(n0, k), lhs_batch_dims={0,1}, lhs_contracting_dims={3}, \
+rhs_batch_dims={0,1}, rhs_contracting_dims={2}
+  ROOT n1 = f32[32,5,7] reshape(c)'''
+
+
 def test_a_layer_its_bias_and_what_follows():
   text = _unmerged('''
     x = f32[8,5,16] parameter(0)

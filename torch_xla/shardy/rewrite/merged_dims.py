@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 import itertools
+import math
 from typing import NamedTuple, Optional
 
 Dims = tuple[int, ...]
@@ -77,22 +78,25 @@ class Merged(NamedTuple):
 
   def without_merged(self, merged: Collection[int]) -> Merged:
     """Merges these dimensions in the source already."""
-    firsts = {self.groups[n][0]: n for n in merged}
-    rest = {m for n in merged for m in self.groups[n][1:]}
-    source: list[int] = []
-    places = {}
-    for n, size in enumerate(self.source):
-      if n in rest:
-        continue
-      places[n] = len(source)
-      if n in firsts:
-        for m in self.groups[firsts[n]][1:]:
-          size *= self.source[m]
-      source.append(size)
-    groups = tuple((places[group[0]],) if n in merged else tuple(places[m]
-                                                                 for m in group)
-                   for n, group in enumerate(self.groups))
-    return Merged(tuple(source), groups)
+    return self._with_runs([(g,) if n in merged else tuple((m,) for m in g)
+                            for n, g in enumerate(self.groups)])
+
+  def without_ones(self) -> Merged:
+    """Merges dimensions of size 1 in the source already."""
+
+    def runs(group: Dims) -> Groups:
+      large = [n for n in group if self.source[n] > 1][1:]
+      starts = [0, *map(group.index, large), len(group)]
+      return tuple(group[n:m] for n, m in itertools.pairwise(starts))
+
+    return self._with_runs([*map(runs, self.groups)])
+
+  def _with_runs(self, runs: Sequence[Groups]) -> Merged:
+    """Merges each of these dimensions of each group in the source already."""
+    places = {run: n for n, run in enumerate(sorted(itertools.chain(*runs)))}
+    return Merged(
+        tuple(math.prod(self.source[n] for n in run) for run in places),
+        tuple(tuple(places[run] for run in group) for group in runs))
 
 
 class ProductDims(NamedTuple):
@@ -130,6 +134,9 @@ def product(lhs: Merged, rhs: Merged, dims: ProductDims) -> Optional[Product]:
       *zip(dims.lhs_batch, dims.rhs_batch, strict=True),
       *zip(dims.lhs_contracting, dims.rhs_contracting, strict=True)
   ]
+  if any(lhs.sizes(n) != rhs.sizes(m) for n, m in pairs):
+    # Of several reshapes `_XLAC` makes one where it writes StableHLO.
+    lhs, rhs = lhs.without_ones(), rhs.without_ones()
   unlike = [(n, m) for n, m in pairs if lhs.sizes(n) != rhs.sizes(m)]
   if unlike:
     lhs = lhs.without_merged([n for n, _ in unlike])
