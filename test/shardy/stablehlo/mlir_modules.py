@@ -10,7 +10,6 @@ from typing import Any, Optional
 
 from torch_xla.shardy.annotate import call_target
 from torch_xla.shardy.annotate.annotation import Annotation
-from torch_xla.shardy.hlo import messages, protos
 from torch_xla.shardy.rewrite import extract, to_sdy
 from torch_xla.shardy.sdy.constraints import SdyProgram
 from torch_xla.shardy.stablehlo import conversion, dialects, forms
@@ -70,7 +69,7 @@ def shown(module) -> str:
 
 def in_hlo(module):
   """The HloModuleProto message of a module, which is used up."""
-  return messages.parse(protos.HloModuleProto, conversion.to_hlo(module))
+  return conversion.to_hlo(module)
 
 
 def in_form(program, form: Optional[Form] = Form.SDY):

@@ -47,8 +47,7 @@ def _computed(program: bytes) -> collections.Counter:
 
 
 def _there_and_back(program: bytes) -> bytes:
-  message = messages.parse(protos.HloModuleProto,
-                           conversion.to_hlo(dialects.read(program)))
+  message = conversion.to_hlo(dialects.read(program))
   return dialects.write(
       conversion.from_hlo(message), dialects.artifact_version(program))
 

@@ -53,7 +53,7 @@ def compared(folder: str, name: str, propagation: Propagation) -> str:
   for one in sorted(glob.glob(shown), reverse=True):
     before, after = (dialects.read(_data(one, n)) for n in (_BEFORE, _AFTER))
     if _by_tensor(reader.origins_of(before)) == _by_tensor(propagation.origins):
-      dialects.run(_PIPELINE, before, 'cannot propagate', verify=False)
+      dialects.run(_PIPELINE, before, 'cannot propagate')
       return _compared(propagation, before, after)
   return 'The backend does not show what its own Shardy chose: not compared'
 

@@ -26,7 +26,7 @@ def planned_collectives(
     numbers: of operations, by their first results.
     local: what one device has of a tensor with a sharding.
   """
-  dialects.run(_PASSES, module, 'cannot find what is moved', verify=False)
+  dialects.run(_PASSES, module, 'cannot find what is moved')
   with dialects.scope(module):
     return tuple(_moves(main, numbers, local))
 

@@ -145,12 +145,8 @@ def as_it_is(module: ir.Module, is_named: bool) -> tuple[Tensor, ...]:
 
 
 def _propagate(module: ir.Module, is_told: bool) -> None:
-  # It says of results of loops what its own verifier refuses.
   dialects.run(
-      _PROPAGATE.format(str(is_told).lower()),
-      module,
-      'cannot propagate',
-      verify=False)
+      _PROPAGATE.format(str(is_told).lower()), module, 'cannot propagate')
 
 
 def _local(

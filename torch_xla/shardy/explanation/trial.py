@@ -98,8 +98,12 @@ def _constrain(module: ir.Module, tensor: Tensor,
       block = operation.operation.block
       place = [o.operation for o in block.operations].index(operation)
       with ir.InsertionPoint(block.operations[place + 1]):
-        said = sdy.ShardingConstraintOp(operation.results[0], sharding)
-      operation.results[0].replace_all_uses_except(said.result, said.operation)
+        said = ir.Operation.create(
+            'sdy.sharding_constraint',
+            results=[operation.results[0].type],
+            operands=[operation.results[0]],
+            attributes={'sharding': sharding})
+      operation.results[0].replace_all_uses_except(said.result, said)
 
 
 def _candidates(propagation: Propagation,

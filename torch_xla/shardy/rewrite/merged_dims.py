@@ -78,8 +78,8 @@ class Merged(NamedTuple):
 
   def without_merged(self, merged: Collection[int]) -> Merged:
     """Merges these dimensions in the source already."""
-    return self._with_runs([(g,) if n in merged else tuple((m,) for m in g)
-                            for n, g in enumerate(self.groups)])
+    return self._with_runs([(group,) if n in merged else (*zip(group),)
+                            for n, group in enumerate(self.groups)])
 
   def without_ones(self) -> Merged:
     """Merges dimensions of size 1 in the source already."""

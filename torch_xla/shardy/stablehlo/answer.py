@@ -164,8 +164,8 @@ def _meshes(module: ir.Module) -> dict[str, str]:
   return {
       ir.StringAttr(operation.attributes['sym_name']).value:
           str(operation.attributes['mesh'])
-      for operation in module.body.operations
-      if operation.operation.name == 'sdy.mesh'
+      for operation in dialects.children_of(module)
+      if operation.name == 'sdy.mesh'
   }
 
 

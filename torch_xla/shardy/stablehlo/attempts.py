@@ -53,7 +53,7 @@ class StableHloCodec:
     form: what the plugin reads.
     version: to write artifacts in.
     names_of: the users' names of a binding's operands.
-    original: the artifact, if the program came as one.
+    original: the program as it came.
     oldest: the oldest version that the plugin reads.
     reports: the condition of Shardy's first attempts, as in `Step`.
   """
@@ -61,7 +61,7 @@ class StableHloCodec:
   form: Form
   version: dialects.Version
   names_of: NamesOf
-  original: Optional[bytes] = None
+  original: bytes = b''
   oldest: dialects.Version = ()
   reports: Optional[bool] = True
 
@@ -194,7 +194,7 @@ class StableHloCodec:
     return plan_of(module.name, attempt)
 
   def _write_v2(self) -> bytes:
-    if self.original is not None and not self.v2.is_changed:
+    if not self.v2.is_changed:
       version = dialects.artifact_version(self.original)
       if version is not None and self.oldest <= version <= self.version:
         return self.original

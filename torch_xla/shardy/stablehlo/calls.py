@@ -17,7 +17,7 @@ from ..rewrite.extract import NamesOf
 from .functions import (ARGUMENTS, attributes_of, CUSTOM_CALL, is_used, main_of,
                         owner_of, RESULTS, returned_by, set_attributes,
                         set_types, target_of, types_of)
-from .mlir import ir, stablehlo
+from .mlir import ir
 
 
 def strip(program: bytes, trims: bool = False) -> bytes:
@@ -107,9 +107,14 @@ def strip_module(module: ir.Module) -> None:
     elif call_target.is_binding(target):
       if is_used(operation.results[0]):
         with dialects.scope(module), ir.InsertionPoint(operation):
+          zero = ir.DenseElementsAttr.get(np.zeros((), np.float32))
           operation.results[0].replace_all_uses_with(
-              stablehlo.constant(
-                  ir.DenseElementsAttr.get(np.zeros((), np.float32))))
+              ir.Operation.create(
+                  'stablehlo.constant',
+                  results=[zero.type],
+                  attributes={
+                      'value': zero
+                  }).result)
       operation.erase()
 
 

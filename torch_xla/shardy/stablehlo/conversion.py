@@ -48,8 +48,8 @@ _LEGALIZE = (
     'symbol-dce)')
 
 
-def to_hlo(module: ir.Module) -> bytes:
-  """The serialised HloModuleProto of a module, which is used up.
+def to_hlo(module: ir.Module) -> HloModuleProto:
+  """The HloModuleProto message of a module, which is used up.
 
   Raises:
     ProgramTextError: it cannot be converted, or has no main function.
@@ -129,7 +129,7 @@ def _constrain(user: ir.Operation, place: int, sharding: ir.Attribute) -> None:
     }).result
 
 
-def _mended(program: bytes) -> bytes:
+def _mended(program: bytes) -> HloModuleProto:
   """A program as it is to be lowered, from one that jaxlib converted."""
   module = messages.parse(HloModuleProto, program)
   called = {
@@ -142,36 +142,33 @@ def _mended(program: bytes) -> bytes:
     if number not in reachable:
       reachable.add(number)
       look.extend(called[number])
-  is_changed = len(reachable) < len(called)
   for computation in list(module.computations):
     if computation.id not in reachable:
       module.computations.remove(computation)
   for computation in module.computations:
-    is_changed |= _make_iotas_whole(computation)
+    _make_iotas_whole(computation)
   for i in instructions_of(module):
     if i.custom_call_has_side_effect and i.custom_call_target == SHARDING_TARGET:
       i.ClearField('custom_call_has_side_effect')
-      is_changed = True
-  return module.SerializeToString() if is_changed else program
+  return module
 
 
-def _make_iotas_whole(computation: HloComputationProto) -> bool:
-  """Gives broadcast iotas all their dimensions; returns whether it did."""
+def _make_iotas_whole(computation: HloComputationProto) -> None:
+  """Gives broadcast iotas all their dimensions."""
   iotas = {i.id: i for i in computation.instructions if i.opcode == 'iota'}
-  if not iotas:
-    return False
+  broadcasts = [
+      i for i in computation.instructions
+      if i.opcode == 'broadcast' and i.operand_ids[0] in iotas
+  ]
+  if not broadcasts:
+    return
   before = uses(computation)
-  is_changed = False
-  for instruction in computation.instructions:
-    if (instruction.opcode == 'broadcast' and
-        (iota := iotas.get(instruction.operand_ids[0])) is not None):
-      instruction.opcode = 'iota'
-      instruction.dimensions[:] = [instruction.dimensions[iota.dimensions[0]]]
-      instruction.operand_ids[:] = []
-      is_changed = True
-  if is_changed:
-    drop_unused(computation, before)
-  return is_changed
+  for i in broadcasts:
+    iota = iotas[i.operand_ids[0]]
+    i.opcode = 'iota'
+    i.dimensions[:] = [i.dimensions[iota.dimensions[0]]]
+    i.operand_ids[:] = []
+  drop_unused(computation, before)
 
 
 def from_hlo(program: HloModuleProto) -> ir.Module:

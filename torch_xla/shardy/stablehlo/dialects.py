@@ -43,8 +43,7 @@ def _context() -> ir.Context:
   registry = ir.DialectRegistry()
   _jax_mlir_ext.register_dialects(registry)
   context = ir.Context()
-  context.append_dialect_registry(registry)
-  context.load_all_available_dialects()
+  context.append_dialect_registry(registry)  # Loaded as programs have them.
   for dialect in (chlo, sdy, stablehlo):
     dialect.register_dialect(context)
   mhlo.register_mhlo_dialect(context)
@@ -171,12 +170,14 @@ def raising(context: ir.Context, task: str) -> Iterator[None]:
     handler.detach()
 
 
-def run(passes: str, module: ir.Module, task: str, verify: bool = True) -> None:
+def run(passes: str, module: ir.Module, task: str) -> None:
   """Runs a pipeline of MLIR's passes on a module, in place.
+
+  What they give is not verified: `write` does it once, and Shardy says of
+  results of loops what its own verifier refuses.
 
   Args:
     task: what the error says, as in 'cannot convert a program'.
-    verify: the module after each pass.
 
   Raises:
     ProgramTextError: a pass fails.
@@ -185,7 +186,7 @@ def run(passes: str, module: ir.Module, task: str, verify: bool = True) -> None:
   mhlo.register_mhlo_passes()
   with module.context, raising(module.context, task):
     manager = passmanager.PassManager.parse(passes)
-    manager.enable_verifier(verify)
+    manager.enable_verifier(False)
     manager.run(module.operation)
 
 
@@ -213,3 +214,20 @@ def operations_of(root: Union[ir.Module, ir.Operation]) -> list[ir.Operation]:
 
   root.operation.walk(look)
   return operations
+
+
+def children_of(module: ir.Module) -> list[ir.Operation]:
+  """The operations of a module, without inner ones.
+
+  MLIR's own list makes objects of each dialect's classes, and imports these.
+  """
+  children = []
+
+  def look(operation: ir.Operation) -> ir.WalkResult:
+    if operation.operation == module.operation:
+      return ir.WalkResult.ADVANCE
+    children.append(operation.operation)
+    return ir.WalkResult.SKIP
+
+  module.operation.walk(look, ir.WalkOrder.PRE_ORDER)
+  return children

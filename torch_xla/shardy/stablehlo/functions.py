@@ -22,9 +22,9 @@ FRONTEND_ATTRIBUTES = 'mhlo.frontend_attributes'
 def functions_of(module: ir.Module) -> dict[str, ir.Operation]:
   """The functions of a module by their names."""
   return {
-      ir.StringAttr(operation.attributes['sym_name']).value: operation.operation
-      for operation in module.body.operations
-      if operation.operation.name == 'func.func'
+      ir.StringAttr(operation.attributes['sym_name']).value: operation
+      for operation in dialects.children_of(module)
+      if operation.name == 'func.func'
   }
 
 
@@ -81,9 +81,7 @@ def set_types(function: ir.Operation, arguments: Iterable[ir.Type],
 
 def returned_by(function: ir.Operation) -> ir.Operation:
   """The operation that returns the function's results."""
-  end: ir.Operation = list(
-      function.regions[0].blocks[0].operations)[-1].operation
-  return end
+  return dialects.operations_of(function)[-2]  # The last is the function.
 
 
 def owner_of(value: ir.Value[ir.Type]) -> Optional[ir.Operation]:

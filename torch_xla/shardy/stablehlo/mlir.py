@@ -17,15 +17,19 @@ __all__ = [
 if TYPE_CHECKING:
   import jaxlib
   from jaxlib import _jax
+  from jaxlib.mlir._mlir_libs import _chlo as chlo
   from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+  from jaxlib.mlir._mlir_libs import _mlirHlo as mhlo
+  from jaxlib.mlir._mlir_libs import _sdy as sdy
+  from jaxlib.mlir._mlir_libs import _stablehlo as stablehlo
   from jaxlib.mlir import ir, passmanager
-  from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
 else:
   jaxlib = LateModule('jaxlib')
   _jax = LateModule('jaxlib._jax')
-  _jax_mlir_ext = LateModule('jaxlib.mlir._mlir_libs._jax_mlir_ext')
   ir = LateModule('jaxlib.mlir.ir')
   passmanager = LateModule('jaxlib.mlir.passmanager')
-  chlo, mhlo, sdy, stablehlo = (
-      LateModule(f'jaxlib.mlir.dialects.{name}')
-      for name in ('chlo', 'mhlo', 'sdy', 'stablehlo'))
+  # Not `jaxlib.mlir.dialects`: a class for each operation takes longer to import
+  # than a program to convert.
+  _jax_mlir_ext, chlo, mhlo, sdy, stablehlo = (
+      LateModule(f'jaxlib.mlir._mlir_libs.{name}')
+      for name in ('_jax_mlir_ext', '_chlo', '_mlirHlo', '_sdy', '_stablehlo'))

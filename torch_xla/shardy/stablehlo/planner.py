@@ -63,7 +63,8 @@ class Planner:
     """
     if program_format == 'hlo':
       target = self.target() if self.takes_stablehlo() else None
-      return self._plan(program, options, target)
+      module = messages.parse(HloModuleProto, program)
+      return self._plan(module, program, options, target)
     if program_format != FORMAT:
       return plan_of(
           '',
@@ -72,22 +73,19 @@ class Planner:
     target = self.target()
     try:
       converted = conversion.to_hlo(dialects.read(program))
-      return self._plan(converted, options, target, program)
+      return self._plan(converted, program, options, target)
     except (dialects.ProgramTextError, InexpressibleError) as e:
       # The latter: it takes a tuple, and not to hand it on to a function.
       attempt = Attempt(calls.strip(program), Partitioner.GSPMD)
       return plan_of('', attempt, reason=str(e))
 
-  def _plan(self,
-            program: bytes,
-            options: CompileOptions,
-            target: Optional[Target],
-            original: Optional[bytes] = None) -> Plan:
-    """The plan for a program in HLO.
+  def _plan(self, module: HloModuleProto, program: bytes,
+            options: CompileOptions, target: Optional[Target]) -> Plan:
+    """The plan for a program in HLO, which is used up.
 
     Args:
+      program: the program as it came.
       target: what the plugin reads; None: HLO.
-      original: the artifact, if it came as one.
     """
     is_split = (
         options.partitioner is not Partitioner.NONE and
@@ -95,7 +93,7 @@ class Planner:
     is_shardy = self.mode is Mode.SHARDY
     is_plain = (target is not None and target.form is Form.PLAIN and is_split)
     settings = Settings(options.num_partitions, untuple=target is not None)
-    v2 = Program(messages.parse(HloModuleProto, program))
+    v2 = Program(module)
     # In HLO GSPMD takes a tuple of parameters as it is.
     is_tupled = (is_shardy and target is None and untuple.is_tupled(v2.module))
     sent = v2.copy() if is_tupled else None
@@ -107,9 +105,8 @@ class Planner:
     if target is None:
       codec = HloCodec(v2, names_of, is_tupled, None if is_shardy else program)
     else:
-      codec = StableHloCodec(v2, target.form,
-                             target.version_for(original or program), names_of,
-                             original, target.oldest)
+      codec = StableHloCodec(v2, target.form, target.version_for(program),
+                             names_of, program, target.oldest)
       if is_plain:
         return codec.plain()
     if not is_split:

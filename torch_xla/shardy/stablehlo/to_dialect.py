@@ -23,7 +23,7 @@ from ..rewrite.extract import SHARDING_TARGET
 from ..sdy.manual import (AXES_ATTRIBUTE, BODY, IN_ATTRIBUTE, LEAVE_TARGET,
                           OUT_ATTRIBUTE)
 from .functions import (CUSTOM_CALL, entries_of, FRONTEND_ATTRIBUTES,
-                        functions_of, is_used, names_of, owner_of,
+                        functions_of, is_used, names_of, owner_of, returned_by,
                         SDY_ATTRIBUTE, target_of)
 from .mlir import ir, sdy
 
@@ -94,8 +94,12 @@ def _write_constraint(call: ir.Operation) -> None:
   sharding, = sdy.TensorShardingPerValueAttr(
       call.attributes[SDY_ATTRIBUTE]).shardings
   with ir.InsertionPoint(call), call.location:
-    constraint = sdy.sharding_constraint(call.operands[0], sharding)
-  call.results[0].replace_all_uses_with(constraint)
+    constraint = ir.Operation.create(
+        'sdy.sharding_constraint',
+        results=[call.results[0].type],
+        operands=[call.operands[0]],
+        attributes={'sharding': sharding})
+  call.results[0].replace_all_uses_with(constraint.result)
   call.erase()
 
 
@@ -112,7 +116,7 @@ def _write_region(leave: ir.Operation, functions: dict[str,
   name = ir.FlatSymbolRefAttr(call.attributes['callee']).value
   body = functions[name].clone()
   block = body.regions[0].blocks[0]
-  end = list(block.operations)[-1].operation
+  end = returned_by(body)
   computation = ir.Operation.create(
       'sdy.manual_computation',
       results=[result.type for result in leave.results],
