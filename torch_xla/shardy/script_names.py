@@ -150,6 +150,9 @@ class ScriptNames:
         tensor_names.names_in(list(self._paths), list(self._optimizers)))
     with contextlib.suppress(TypeError, ValueError):
       bound = inspect.signature(module.forward).bind(*args, **kwargs)
+      for parameter in bound.signature.parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:  # As wrappers have it.
+          bound.arguments.update(bound.arguments.pop(parameter.name, {}))
       named = [(value, f'{name}{pytree.keystr(keys)} of {self._paths[module]}')
                for name, given in bound.arguments.items()
                for keys, value in pytree.tree_flatten_with_path(given)[0]
