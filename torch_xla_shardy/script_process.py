@@ -17,7 +17,7 @@ _LONGEST = 200
 
 
 class _Left(SystemExit):
-  """Ends a script that called os._exit."""
+  """Of os._exit."""
 
 
 class Ended(NamedTuple):

@@ -84,7 +84,6 @@ print(sorted({n.split('.')[0] for n in sys.modules} & {
     (['suggest', '-m'], '-m needs a module'),
     (['audit', '-m', 'no_such.thing'], "there is no module 'no_such'"),
     (['aot', '-m', 'json.no_such'], "there is no module 'json.no_such'"),
-    (['explain', '-m', 'json'], "there is no module 'json.__main__'"),
     (['suggest', '--beside', 'no.py', __file__], "there is no script 'no.py'"),
     (['suggest', '--best', '0', __file__], "'0' is no number, 1 or more"),
     (['explain', '--whole', '-1', __file__], "'-1' is no number of bytes"),

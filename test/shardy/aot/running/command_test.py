@@ -197,7 +197,6 @@ def test_without_libtpu(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize('ending, status, told', [
     ('pass', settings.CANNOT_START, 'aot: the script never imported torch_xla'),
     ('1 / 0', 1, 'ZeroDivisionError: division by zero'),
-    ('sys.exit(2)', 2, ''),
 ])
 def test_the_end_of_a_script_before_torch_xla(ending: str, status: int,
                                               told: str, tmp_path: Path):

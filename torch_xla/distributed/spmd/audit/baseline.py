@@ -62,8 +62,8 @@ def resolve_standard(model: torch.nn.Module,
   except spmd_policy.PolicyError:
     if policy or torch_xla.shardy.current_mode() is not Mode.SHARDY:
       raise
-    count = runtime.global_runtime_device_count()  # Nothing of it is marked.
-    mesh = xla_sharding.Mesh(np.arange(count), (count,), ('axis_0',))
+    ids = np.arange(runtime.global_runtime_device_count())
+    mesh = xla_sharding.Mesh(ids, ids.shape, ('axis_0',))
   names = tensor_names.names_of([t for _, t in owned])
   return Standard(
       'captured' if policy is None else 'given', policy or

@@ -58,21 +58,17 @@ class _Watcher(importlib.abc.MetaPathFinder):
 
 def _say_why_not(ending) -> int:
   """Says why no session began; returns the process's exit status."""
-  if isinstance(ending, KeyboardInterrupt):
-    return _FAILED
   if ending is None or isinstance(ending, SystemExit) and not ending.code:
     print('aot: the script never imported torch_xla', file=sys.stderr)
     return _NEVER_BEGAN
-  if not isinstance(ending, SystemExit):
-    from torch_xla_shardy import script_process
-    print(
-        script_process.traceback_of(ending, os.path.dirname(__file__)),
-        end='',
-        file=sys.stderr)
-  elif isinstance(ending.code, int):
-    return ending.code
-  else:
+  if isinstance(ending, SystemExit):
+    if isinstance(ending.code, int):
+      return ending.code
     print(ending.code, file=sys.stderr)
+  elif not isinstance(ending, KeyboardInterrupt):
+    from torch_xla_shardy.script_process import traceback_of
+    text = traceback_of(ending, os.path.dirname(__file__))
+    print(text, end='', file=sys.stderr)
   return _FAILED
 
 
