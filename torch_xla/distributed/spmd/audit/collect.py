@@ -13,7 +13,7 @@ from typing import Optional
 
 import torch
 import torch_xla
-from torch_xla.shardy.annotate.annotation import Annotation
+from torch_xla.shardy.annotate.annotation import Annotation, user_mesh
 from torch_xla.shardy.bind import binder
 from torch_xla.shardy.compile.causes import causes
 from torch_xla.shardy.compile.record import ProgramRecord, TensorRecord
@@ -208,8 +208,8 @@ class Collector:
     elif stored.sharding:
       spec = next(
           captured.specs_of(
-              parse_sharding(stored.sharding), rank,
-              policy_applied.user_mesh(self._mesh)), None)
+              parse_sharding(stored.sharding), rank, user_mesh(self._mesh)),
+          None)
     if spec is None:
       return ()
     used = {axis for entry in spec for axis in entry}
