@@ -192,7 +192,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _missing_module(name: str) -> str:
-  """What is not there of what `-m NAME` runs; imports nothing."""
+  """The part that is missing of what `-m NAME` runs; imports nothing."""
   path = [os.getcwd(), *sys.path]
   parts = name.split('.')
   for end in range(1, len(parts) + 2):

@@ -17,7 +17,7 @@ _LONGEST = 200
 
 
 class _Left(SystemExit):
-  """Of os._exit."""
+  """The end of a script by os._exit."""
 
 
 class Ended(NamedTuple):

@@ -122,7 +122,7 @@ def test_a_sync_in_a_module():
 
 
 def _called() -> list[str]:
-  """What a program's record calls a marked tensor that no module holds."""
+  """The names that a record has for a marked tensor of no module."""
   import torch_xla
   import torch_xla.distributed.spmd as xs
   import torch_xla.runtime as xr

@@ -199,12 +199,12 @@ class Collector:
     reason = parse_sharding(sharding).v1_reason
     return ('V1', reason) if reason else ('V2', '')
 
-  def _unused(self, said: Optional[Annotation], stored: Seen,
+  def _unused(self, annotation: Optional[Annotation], stored: Seen,
               rank: int) -> tuple[str, ...]:
     """The axes that do not split a tensor, as it was marked or else lies."""
     spec: Optional[Iterable[tuple[int, ...]]] = ()
-    if said is not None:
-      spec = said.partition_spec
+    if annotation is not None:
+      spec = annotation.partition_spec
     elif stored.sharding:
       spec = next(
           captured.specs_of(
