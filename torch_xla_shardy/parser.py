@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 import contextlib
 import difflib
-from importlib.machinery import PathFinder
 import os
+import stat
 import sys
 import textwrap
 from typing import Any, NoReturn, Optional, Union
@@ -18,6 +18,7 @@ PROGRAM = 'torch-xla-shardy'
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it.
 
 _STDOUT = '-'
+_NEAR = .7  # How alike, as difflib has it, a name is that was meant.
 _OF_SCRIPT = """%(prog)s [OPTIONS...]
        (SCRIPT | -m MODULE) [ARGUMENTS...]"""
 _ENDS = {
@@ -85,11 +86,15 @@ class Parser(argparse.ArgumentParser):
     """
     options, unknown = self.parse_known_args(arguments)
     if unknown:
-      near = difflib.get_close_matches(unknown[0].partition('=')[0],
-                                       self._option_string_actions, 1)
+      # Without the dashes, in which all are alike.
+      near = difflib.get_close_matches(
+          unknown[0].partition('=')[0].strip('-'),
+          [o[2:] for o in self._option_string_actions if o.startswith('--')], 1,
+          _NEAR)
       self.error(f'{unknown[0]} is not understood' +
-                 (f': did you mean {near[0]}?' if near else ''))
+                 (f': did you mean --{near[0]}?' if near else ''))
     if 'module' in options:
+      self._given = arguments
       self._choose_script(options)
     if getattr(options, 'json', None) == _STDOUT:
       if not sys.stdout:
@@ -108,13 +113,19 @@ class Parser(argparse.ArgumentParser):
       if not options.module:
         self.error('-m needs a module')
       options.script, *options.arguments = options.module
-      top = options.script.partition('.')[0]
-      if not PathFinder.find_spec(top, [os.getcwd(), *sys.path]):
-        self.error(f'there is no module {top!r}')
+      if missing := _missing_module(options.script):
+        self.error(f'there is no module {missing!r}')
     elif options.script and not os.path.isfile(options.script):
       self.error(f'there is no script {options.script!r}')
-    elif not options.script and self._needs_script:
-      self.error('there is no script to run')
+    elif self._needs_script:
+      self.need_script(options)
+
+  def need_script(self, options: argparse.Namespace) -> None:
+    """Refuses a command line without a script."""
+    if not options.script:
+      taken = next((a for a in self._given if a.endswith('.py')), '')
+      self.error('there is no script to run' + (
+          f': {taken} was taken as the value of an option' if taken else ''))
 
   def flag(self, name: str, help: str) -> None:
     self.add_argument(name, action='store_true', help=help)
@@ -180,6 +191,23 @@ class Parser(argparse.ArgumentParser):
         '--require help lists the quantities')
 
 
+def _missing_module(name: str) -> str:
+  """The part that is missing of what `-m NAME` runs; imports nothing."""
+  path = [os.getcwd(), *sys.path]
+  parts = name.split('.')
+  for end in range(1, len(parts) + 2):
+    whole = '.'.join((*parts, '__main__')[:end])
+    spec = next(
+        (s for finder in sys.meta_path if (s := finder.find_spec(whole, path))),
+        None)
+    if spec is None:
+      return whole
+    if spec.submodule_search_locations is None:
+      return '' if end >= len(parts) else f'{whole}.{parts[end]}'
+    path = [*spec.submodule_search_locations]
+  return ''
+
+
 def status_of(run: Callable[[], int]) -> int:
   """Runs a command; returns its exit status, also where it is interrupted."""
   try:
@@ -208,11 +236,14 @@ def output_file(text: str) -> str:
   """The whole path of a file to write; one that is there is replaced."""
   path = os.path.abspath(text)
   is_new = not os.path.exists(path)
+  mode = 0 if is_new else os.stat(path).st_mode
   try:
     # Of a pipe the other end may not be there yet.
-    if is_new or os.path.isfile(path) or os.path.isdir(path):
+    if not stat.S_ISFIFO(mode):
       with open(path, 'ab') as file:
-        file.write(b' ' * is_new)  # Which a full disk has no place for.
+        # Which a full disk has no place for.
+        is_tried = is_new or stat.S_ISCHR(mode) and not file.isatty()
+        file.write(b' ' * is_tried)
   except OSError as e:
     raise argparse.ArgumentTypeError(
         f'{text} cannot be written: {e.strerror}') from e

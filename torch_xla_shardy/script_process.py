@@ -16,12 +16,17 @@ _OWN = ('<frozen runpy>', runpy.__file__, os.path.dirname(__file__))
 _LONGEST = 200
 
 
+class _Left(SystemExit):
+  """The end of a script by os._exit."""
+
+
 class Ended(NamedTuple):
   """The end of a script.
 
   Attributes:
     names: its globals, if it came to its end.
-    failure: 'exit status 3' or 'KeyError: ...'; empty if it did not fail.
+    failure: 'exit status 3', 'os._exit(0)' or 'KeyError: ...'; empty if it did
+      not fail.
   """
   names: dict[str, Any]
   failure: str
@@ -30,8 +35,8 @@ class Ended(NamedTuple):
 def run(script: str, arguments: list[str], is_module: bool = False) -> Ended:
   """Runs a file or a module as `__main__`; prints the traceback of its error.
 
-  `os._exit` on its main thread ends the script alone: otherwise nothing after the
-  script could inspect its results. On another thread it ends the process, as
+  `os._exit` on its main thread ends the script alone, as failed: otherwise a
+  command would end with it, silently. On another thread it ends the process, as
   failed, and so does becoming another program.
   """
   # Python itself gives a script its whole path in `__file__`; runpy gives it in
@@ -51,7 +56,7 @@ def run(script: str, arguments: list[str], is_module: bool = False) -> Ended:
       before[0](status)
     if threading.current_thread() is not threading.main_thread():
       fail('ended with os._exit on a thread', status)
-    sys.exit(status)
+    raise _Left(status)
 
   def becoming(become: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *program: (
@@ -64,6 +69,8 @@ def run(script: str, arguments: list[str], is_module: bool = False) -> Ended:
     return Ended(
         runpy.run_module(script, run_name='__main__', alter_sys=True)
         if is_module else runpy.run_path(path, run_name='__main__'), '')
+  except _Left as e:
+    return Ended({}, f'os._exit({e.code})')
   except SystemExit as e:
     if isinstance(e.code, str):
       print(e.code, file=sys.stderr)

@@ -71,6 +71,11 @@ print(sorted({n.split('.')[0] for n in sys.modules} & {
     (['doctor', '--jsno', 'x'
      ], '--jsno is not understood: did you mean --json'),
     (['explain', '--jsn', 'x.json', 'no.py'], 'did you mean --json?'),
+    (['suggest', '--html', 'x'], '--html is not understood\n'),
+    (['aot', '--json', __file__
+     ], 'all_commands_test.py was taken as the value'),
+    (['doctor', '--json', '/dev/full'
+     ], '/dev/full cannot be written: No space left on device'),
     (['doctor', '--json'], 'argument --json: expected one argument'),
     (['doctor', '--json', 'no/where.json'
      ], 'no/where.json cannot be written: No such file or directory'),
@@ -78,6 +83,8 @@ print(sorted({n.split('.')[0] for n in sys.modules} & {
     (['export'], 'there is no script to run'),
     (['suggest', '-m'], '-m needs a module'),
     (['audit', '-m', 'no_such.thing'], "there is no module 'no_such'"),
+    (['aot', '-m', 'json.no_such'], "there is no module 'json.no_such'"),
+    (['suggest', '--beside', 'no.py', __file__], "there is no script 'no.py'"),
     (['suggest', '--best', '0', __file__], "'0' is no number, 1 or more"),
     (['explain', '--whole', '-1', __file__], "'-1' is no number of bytes"),
 ])

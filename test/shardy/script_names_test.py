@@ -1,5 +1,8 @@
 """Names of what a script computes, which change no program."""
 
+import re
+
+import environments
 import numpy as np
 import processes
 import pytest
@@ -116,3 +119,25 @@ def test_a_sync_in_a_module():
       PJRT_DEVICE='CPU',
       XLA_USE_SHARDY='1',
       CPU_NUM_DEVICES='8')
+
+
+def _called() -> list[str]:
+  """The names that a record has for a marked tensor of no module."""
+  import torch_xla
+  import torch_xla.distributed.spmd as xs
+  import torch_xla.runtime as xr
+  from torch_xla.shardy import script_names
+  xr.use_spmd()
+  script_names.ScriptNames()
+  x = torch.ones(8, 8).to('xla')
+  xs.mark_sharding(x, xs.Mesh(np.arange(8), (8,), ('x',)), ('x', None))
+  out = x * 2
+  torch_xla.sync()
+  del out
+  return [t.name for t in torch_xla.shardy.programs()[-1].tensors if t.spec]
+
+
+def test_a_tensor_of_no_module_has_the_line_of_its_mark():
+  name, = processes.call(_called, **environments.SHARDY).value
+  assert re.fullmatch(r'tensor marked at .*script_names_test.py:\d+ in _called',
+                      name)

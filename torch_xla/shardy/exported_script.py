@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import sys
@@ -21,7 +22,10 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
   suffix = '.mlir' if options.artifact is None else '.mlirbc'
   try:
     from .explanation import script
-    os.makedirs(folder, exist_ok=True)
+    from .stablehlo import exports
+    exports.version_of(options.artifact or None, options.artifact is None)
+    with contextlib.suppress(OSError):  # The next line says why.
+      os.makedirs(folder, exist_ok=True)
     output_file(os.path.join(folder, f'000{suffix}'))
     ran = script.run(options.script, options.arguments, options.is_module)
     for number, program in enumerate(ran.programs):

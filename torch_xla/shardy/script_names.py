@@ -9,6 +9,7 @@ which is metadata. No hash of a graph covers it, and nothing else is compiled.
     exp_avg of blocks.3.up.weight    an argument: what modules and optimizers
                                      had as a step began
     tokens of Llama                  what the outermost module was called with
+    tensor marked at train.py:12     what is none of these
 
 What torch.compile traced is of no module.
 """
@@ -20,6 +21,7 @@ import contextlib
 import ctypes
 import functools
 import inspect
+import sys
 import threading
 from typing import Any
 import weakref
@@ -31,7 +33,9 @@ from torch.utils import _pytree as pytree
 import torch_xla
 
 from . import door, tensor_names
+from .bind import binder
 from .bind.graph_data import GraphData
+from .callers import Callers
 from .hlo import array_shape, messages
 from .hlo.protos import HloModuleProto
 
@@ -70,11 +74,22 @@ class ScriptNames:
     def named_sync(*args: Any, **kwargs: Any) -> None:
       if not self._data:
         self._name_data(tensor_names.living_names())
+      self._name_data(tensor_names.noted())
       if self._depth():  # A sync in a module, whose scope goes on.
         kwargs['reset_scope'] = False
       sync(*args, **kwargs)
       self._data.clear()
 
+    annotate = binder.annotate
+
+    def noted_annotate(place: Any, t: torch.Tensor, *args: Any,
+                       **kwargs: Any) -> None:
+      annotate(place, t, *args, **kwargs)
+      if threading.current_thread() is threading.main_thread():
+        for line in Callers(sys.path[0]).now()[:1]:
+          tensor_names.note(t, f'tensor marked at {line}')
+
+    binder.annotate = noted_annotate  # type: ignore[method-assign]
     torch.nn.Module.__call__ = named_call  # type: ignore[method-assign]
     torch_xla._XLAC._xla_step_marker = named_sync
     register_optimizer_step_pre_hook(self._begin_step)
@@ -135,10 +150,16 @@ class ScriptNames:
         tensor_names.names_in(list(self._paths), list(self._optimizers)))
     with contextlib.suppress(TypeError, ValueError):
       bound = inspect.signature(module.forward).bind(*args, **kwargs)
-      self._name_data(
-          (value, f'{name}{pytree.keystr(keys)} of {self._paths[module]}')
-          for name, given in bound.arguments.items()
-          for keys, value in pytree.tree_flatten_with_path(given)[0])
+      for parameter in bound.signature.parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:  # As wrappers have it.
+          bound.arguments.update(bound.arguments.pop(parameter.name, {}))
+      named = [(value, f'{name}{pytree.keystr(keys)} of {self._paths[module]}')
+               for name, given in bound.arguments.items()
+               for keys, value in pytree.tree_flatten_with_path(given)[0]
+               if isinstance(value, torch.Tensor)]
+      for value, name in named:
+        tensor_names.note(value, name)
+      self._name_data(named)
 
   def _name_data(self, named: Iterable[tuple[Any, str]]) -> None:
     for t, name in named:

@@ -40,6 +40,10 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
   if options.topology and current_mode() is not Mode.SHARDY:
     parser.error('--topology is for Shardy alone: set XLA_USE_SHARDY=1')
   try:
+    for text in options.beside:
+      script = [*shlex.split(text), ''][0]
+      if script != '-m' and not os.path.isfile(script):
+        parser.error(f'--beside: there is no script {script!r}')
     from .explanation import search, suggestion
     runs = _Runs(options.topology, options.resume)
     first = runs.first(command)

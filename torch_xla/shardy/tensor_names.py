@@ -8,6 +8,7 @@ modules and optimizers are looked through, when somebody asks and not before:
     up.weight of Teacher           where two models have one of that name
     up.weight of one of 2 Net      where their class is the same as well
     exp_avg of blocks.0.up.weight  an optimizer's state
+    tensor marked at train.py:12   what a tool noted of one without another name
     blocks.0.up, or Net            a module
 
 Names are words for people. No program depends on them.
@@ -31,6 +32,7 @@ WRAPPED = frozenset(('_orig_module', '_orig_mod', '_checkpoint_wrapped_module',
 
 # The names of this process: each is of use wherever its tensor goes.
 _names = tensor_dict()
+_noted = tensor_dict()
 
 
 def name_tensors(tensors: Mapping[str, torch.Tensor]) -> None:
@@ -39,13 +41,23 @@ def name_tensors(tensors: Mapping[str, torch.Tensor]) -> None:
     _names[tensor] = name
 
 
+def note(tensor: torch.Tensor, name: str) -> None:
+  """Remembers a name for a tensor that gets no other; the last one counts."""
+  _noted[tensor] = name
+
+
+def noted() -> list[tuple[torch.Tensor, str]]:
+  return list(_noted.items())
+
+
 def names_of(tensors: Sequence[torch.Tensor]) -> tuple[str, ...]:
   """The tensors' names, empty where there is none, by one look at most."""
   unknown = [tensor for tensor in tensors if tensor not in _names]
   if any(map(_living.is_worth_a_look, unknown)):
     _living.look(unknown)
   return tuple(
-      _names.get(tensor) or _living.names.get(tensor, '') for tensor in tensors)
+      _names.get(tensor) or _living.names.get(tensor) or _noted.get(tensor, '')
+      for tensor in tensors)
 
 
 def living_names() -> list[tuple[torch.Tensor, str]]:

@@ -32,7 +32,7 @@ h1 { font-size: 1.5rem; margin: 0; }
 h2 { font-size: 1.1rem; margin: 2.25rem 0 .75rem; }
 h3 { font-size: .95rem; margin: 0; }
 h1 ~ h1 { margin-top: 2.5rem; }
-.scroll + h3 { margin-top: 1rem; }
+:is(.scroll, .placements, p) + h3 { margin-top: 1rem; }
 p { margin: .35rem 0; }
 code, .n { font-family: ui-monospace, monospace; font-size: .87em; }
 .soft { color: var(--soft); }

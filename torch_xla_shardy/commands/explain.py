@@ -10,8 +10,8 @@ Runs a script, and explains how Shardy split the programs that it compiled.
 '''
 EPILOG = '''
 The script runs as it would without this, on the devices that it finds, with
-Shardy on. Parameters have the names that their modules give them; name others,
-such as batches, with torch_xla.shardy.name_tensors.
+Shardy on. Parameters have the names that their modules give them, other marked
+tensors that of the line, unless torch_xla.shardy.name_tensors names them.
 '''
 ENDS = {
     0: 'if programs were explained',

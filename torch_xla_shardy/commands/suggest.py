@@ -17,8 +17,8 @@ what they compute is compared.
 EPILOG = '''
 Programs count once each, however often they run: start the script with its
 training step, and leave out what is only to set it up. Parameters have the
-names that their modules give them; name others, such as batches, with
-torch_xla.shardy.name_tensors: what has no name is left as it is.
+names that their modules give them, other marked tensors that of the line, unless
+torch_xla.shardy.name_tensors names them; what has no name is left as it is.
 '''
 ENDS = {
     0: 'if priorities were found that move less',

@@ -120,3 +120,12 @@ def test_a_read_without_annotations_is_said(mesh, caplog):
   assert '1 without their annotation: table' in str(programs[0])
   assert sum('table' in r.getMessage() for r in caplog.records) == 1
   torch_xla.sync()
+
+
+def test_a_read_counts_what_it_goes_without(mesh):
+  w = torch.zeros(8, 96).to('xla')
+  xs.mark_sharding(w, mesh, ('y', None), priority=(1, None))
+  w.data = torch.ones(8, 96).to('xla')
+  with torch_xla.shardy.record() as programs:
+    assert (w + 1).sum().item() == 2 * 8 * 96
+  assert [p.lost for p in programs] == [('a tensor of shape (8, 96)',)]

@@ -32,8 +32,7 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
   if options.require == ['help']:
     print(requirements.known())
     return 0
-  if not options.script:
-    parser.error('there is no script to run')
+  parser.need_script(options)
   try:
     names = [topologies.parse(text) for text in options.topology]
     required = [requirements.parse(text) for text in options.require]
@@ -65,7 +64,7 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
                        options.strict, options.quiet), wanted))
     except AotError as e:
       print(f'aot: {e}', file=sys.stderr)
-      return 2
+      return 3 if isinstance(e, launcher.FailedEarlyError) else 2
     if reports[-1].ended == INTERRUPTED:
       break
   _write(options, reports, others)

@@ -31,6 +31,10 @@ class CannotStartError(AotError):
   """The script did not start; the reason is on standard error."""
 
 
+class FailedEarlyError(AotError):
+  """The script failed before it compiled anything."""
+
+
 def compiler() -> str:
   """The path of the TPU's compiler: TPU_LIBRARY_PATH, or the package libtpu's.
   """
@@ -56,7 +60,7 @@ def run(wanted: settings.Settings) -> AotReport:
     wanted: its `report` is chosen here.
 
   Raises:
-    CannotStartError: there is no report.
+    CannotStartError, FailedEarlyError: there is no report.
     TopologyError: the topology is not known.
   """
   topology = topologies.parse(wanted.topology)
@@ -75,9 +79,13 @@ def run(wanted: settings.Settings) -> AotReport:
     if not os.path.exists(wanted.report):
       if interrupted:
         raise KeyboardInterrupt
+      if status != settings.CANNOT_START:
+        raise FailedEarlyError(
+            f'{wanted.script} failed before it compiled anything (the process '
+            f'{how_ended(status)})')
       raise CannotStartError(
           f'{wanted.script} did not come to compile anything for '
-          f'{wanted.topology} ({how_ended(status)})')
+          f'{wanted.topology}')
     report, = json_form.read(wanted.report)
   if report.ended != RUNNING:
     return report

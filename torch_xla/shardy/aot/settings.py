@@ -9,6 +9,7 @@ import json
 from .topologies import TopologyName
 
 DEVICE = 'TPU'
+CANNOT_START = 64  # The status of a process that says itself why.
 # Of XLA's own compilation cache: it would keep what cannot be run.
 _REMOVED = ('XLA_PERSISTENT_CACHE_PATH', 'TPU_VISIBLE_CHIPS')
 

@@ -489,8 +489,10 @@ class Binder:
       return self._lost
     if self._is_in_sync:
       return self._lost
-    if name.startswith(_OWN_PROGRAMS) or self._is_in_known_read:
+    if name.startswith(_OWN_PROGRAMS):
       return []
+    if self._is_in_known_read:
+      return self._lost
     placed = {(str(t.shape.dims), t.placement) for t in parameters}
     meant = [
         a for a in self._tensors.all() if a.annotation.is_decisive and

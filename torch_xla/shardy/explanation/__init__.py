@@ -75,8 +75,8 @@ class Explanation:
     mesh = ', '.join(
         f'{name}={size}' for name, size in propagation.mesh.items())
     yield (f'{self.name}: {sum(bool(o.rule) for o in propagation.operations)} '
-           f'operations over {mesh}, {splitting} annotations that split; '
-           f'conflicts: {len(self.conflicts)}')
+           f'operations over {mesh}, {splitting} tensors marked or stored '
+           f'split; conflicts: {len(self.conflicts)}')
     yield from self.notes()
     yield from text.timeline(propagation)
     yield f'moved, as Shardy plans it: {collectives(propagation.collectives())}'

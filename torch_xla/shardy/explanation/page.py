@@ -51,7 +51,7 @@ def _program(explanation: Explanation, shown: set[str]) -> Iterator[str]:
   annotations = list(_annotations(explanation))
   rows = [row for row in annotations if str(row) not in shown]
   shown.update(map(str, rows))
-  yield f'<h3>Annotations</h3>{_left(annotations, rows)}'
+  yield f'<h3>Tensors that are marked, or stored split</h3>{_left(annotations, rows)}'
   if rows:
     yield table(_TENSORS, rows)
   whole = list(text.whole_lines(propagation, _WHOLE))

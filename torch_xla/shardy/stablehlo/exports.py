@@ -62,8 +62,7 @@ def export_stablehlo(source: Source,
     raise ValueError(f'form={form!r} is none of ' +
                      ', '.join(repr(f.value) for f in Form))
   door.check_door()
-  dialects.check_installed('export_stablehlo writes StableHLO')
-  target = _version(version, is_text)
+  target = version_of(version, is_text)
   traced = _program_of(source)
   data, tensors = _lowered(traced.program, traced.options, Form(form), target)
   if not isinstance(source, ProgramRecord):  # That stays what the plugin got.
@@ -95,7 +94,14 @@ def shardy_program(source: Source) -> tuple[str, bytes, dict[int, str]]:
   return name, data, dict(traced.signature.arguments)
 
 
-def _version(text: Optional[str], is_text: bool) -> dialects.Version:
+def version_of(text: Optional[str], is_text: bool) -> dialects.Version:
+  """The version to write.
+
+  Raises:
+    DoorError: jaxlib is missing.
+    ValueError: `text` is none that the installed jaxlib writes.
+  """
+  dialects.check_installed('export_stablehlo writes StableHLO')
   if text is None:
     return (dialects.current_version()
             if is_text else dialects.cautious_version())

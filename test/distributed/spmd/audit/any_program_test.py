@@ -8,9 +8,11 @@ import warnings
 import environments
 from mlp import Mlp
 import numpy as np
+import processes
 import pytest
 import torch
 import torch_xla
+from torch_xla import runtime
 import torch_xla.distributed.spmd as xs
 from torch_xla.distributed.spmd.audit import (audit, AuditError, baseline,
                                               examine, Kind)
@@ -85,9 +87,26 @@ def test_what_the_compiler_split_is_not_marked(mesh):
   report = examine(model)
   assert {(d.kind, d.name) for d in report.differences
          } == {(Kind.NEVER_ANNOTATED, 'up.bias')}
-  assert ' marked (1), stored {devices=' in ' '.join(str(report).split())
+  bias = {row.name: row for row in report.tensors}['up.bias']
+  assert (bias.spec, bias.policy.sharding, bias.unused_axes) == ('', None,
+                                                                 ('data',))
+  assert ' marked by nobody, stored {devices=' in ' '.join(str(report).split())
   assert [r.pattern for r in ShardingPolicy.capture(model).rules
          ] == ['up.weight', 'down.weight']
+
+
+def _on_no_mesh():
+  runtime.use_spmd()
+  model = Mlp().to('xla')
+  step(model)
+  report = examine(model)
+  return report.mesh, [(d.kind, d.name) for d in report.differences]
+
+
+def test_a_model_on_no_mesh_has_a_finding():
+  mesh, differences = processes.call(_on_no_mesh, **ENVIRONMENT).value
+  assert mesh == (('axis_0', 8),)
+  assert differences == [(Kind.NEVER_ANNOTATED, '(the model)')]
 
 
 def test_a_model_of_which_nothing_is_marked(mesh):

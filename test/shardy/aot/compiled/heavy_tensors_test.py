@@ -10,10 +10,23 @@ from torch_xla.shardy.aot.report import HeavyTensor
 
 
 def _tensors(entry: str, role: str, others: str = '', header: str = ''):
-  """(name, bytes) of those of one role."""
+  """(name without its origin, bytes) of those of one role."""
   tensors = heavy_tensors(
       compiled_texts.module(entry, others, header), most=100)
-  return [(t.name, t.nbytes) for t in tensors if t.role == role]
+  return [
+      (t.name.partition(' (')[0], t.nbytes) for t in tensors if t.role == role
+  ]
+
+
+def test_what_has_no_name_says_why():
+  tensors = heavy_tensors(
+      compiled_texts.module('''  p = f32[4]{0} parameter(0)
+  a = f32[4]{0} negate(p)
+  ROOT b = f32[4]{0} copy(a)'''), {1: 'w'})
+  assert [t.name for t in tensors] == [
+      'parameter 0 (nothing with a name holds it)',
+      'result 0 (negate, which the compiler does not name)'
+  ]
 
 
 _THREE = '''  a = f32[10,100]{1,0:T(8,128)} parameter(0)

@@ -14,7 +14,8 @@ from ahead_of_time import SCRIPTS
 import processes
 from processes import clean_environment
 import pytest
-from torch_xla.shardy.aot import launcher
+from torch_xla.shardy.aot import launcher, settings
+from torch_xla.shardy.aot.settings import Settings
 from torch_xla.shardy.aot.reporting import json_form
 from torch_xla_shardy.main import main
 
@@ -191,3 +192,23 @@ def test_without_libtpu(monkeypatch: pytest.MonkeyPatch) -> None:
   sys.path_importer_cache.clear()
   assert "pip install 'torch_xla[tpu]'" in refused('--topology', 'v5e:2x2',
                                                    TRAIN)
+
+
+@pytest.mark.parametrize('ending, status, told', [
+    ('pass', settings.CANNOT_START, 'aot: the script never imported torch_xla'),
+    ('1 / 0', 1, 'ZeroDivisionError: division by zero'),
+])
+def test_the_end_of_a_script_before_torch_xla(ending: str, status: int,
+                                              told: str, tmp_path: Path):
+  script = tmp_path / 'early.py'
+  script.write_text(f'import sys\n{ending}\n')
+  ended = subprocess.run([
+      sys.executable, launcher._BOOTSTRAP,
+      Settings(str(script), False, (), 'v5e:2x2', '', '').to_json()
+  ],
+                         stderr=subprocess.PIPE,
+                         text=True,
+                         check=False)
+  assert ended.returncode == status
+  assert ended.stderr.count('  File "') == ('/' in ending)  # The user's alone.
+  assert ended.stderr.strip().endswith(told)

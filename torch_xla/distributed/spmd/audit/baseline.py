@@ -6,9 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 from typing import Optional
 
+import numpy as np
 import torch
+import torch_xla
+from torch_xla import runtime
 from torch_xla.shardy import tensor_names
 from torch_xla.shardy.annotate.annotation import Annotation
+from torch_xla.shardy.mode import Mode
 
 from .. import policy as spmd_policy, xla_sharding
 from ..policy import applied as policy_applied, captured
@@ -44,8 +48,8 @@ def resolve_standard(model: torch.nn.Module,
   """The standard that an audit holds a model to.
 
   Raises:
-    PolicyError: no policy was applied to the model, and it is on no mesh, or
-      split as no policy says.
+    PolicyError: no policy was applied to the model, and it is split as no
+      policy says, or is to be held to one and is on no mesh.
   """
   applied = policy_applied.applied_to(model)
   if applied is not None:
@@ -53,7 +57,13 @@ def resolve_standard(model: torch.nn.Module,
                     applied.record_names, applied.annotations,
                     applied.boundaries, applied.start)
   owned = list(spmd_policy.owned(model))
-  mesh = captured.mesh_of(owned)
+  try:
+    mesh = captured.mesh_of(owned)
+  except spmd_policy.PolicyError:
+    if policy or torch_xla.shardy.current_mode() is not Mode.SHARDY:
+      raise
+    ids = np.arange(runtime.global_runtime_device_count())
+    mesh = xla_sharding.Mesh(ids, ids.shape, ('axis_0',))
   names = tensor_names.names_of([t for _, t in owned])
   return Standard(
       'captured' if policy is None else 'given', policy or

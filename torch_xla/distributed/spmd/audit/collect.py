@@ -13,7 +13,7 @@ from typing import Optional
 
 import torch
 import torch_xla
-from torch_xla.shardy.annotate.annotation import Annotation
+from torch_xla.shardy.annotate.annotation import Annotation, user_mesh
 from torch_xla.shardy.bind import binder
 from torch_xla.shardy.compile.causes import causes
 from torch_xla.shardy.compile.record import ProgramRecord, TensorRecord
@@ -24,10 +24,11 @@ from torch_xla.shardy.mode import Mode
 from torch_xla.shardy.sharding.text import parse_sharding
 
 from .. import policy as spmd_policy, xla_sharding
-from ..policy import applied as policy_applied, claims as policy_claims, rules
+from ..policy import (applied as policy_applied, captured, claims as
+                      policy_claims, rules)
 from . import placement
 from .report import (Activation, BoundaryRow, CollectiveRow, GRADIENT, Held,
-                     ProgramRow, Seen, TensorRow)
+                     ProgramRow, Seen, TensorRow, UNMARKED)
 from .baseline import Standard
 from .device_memory import held, Occupancy
 
@@ -37,7 +38,7 @@ NO_BINDING = ('in mode v2 a program does not say which of its parameters is '
               'which tensor; XLA_USE_SHARDY=1 does')
 NO_PROGRAM = ('no program of those that this audit is about used it by this '
               'name')
-NOT_SAID = 'nobody marked it'
+NOT_NAMED = 'programs name marked tensors alone'
 NOT_KEPT = 'only with XLA_USE_SHARDY=1 are marks known that no policy made'
 NOT_CLAIMED = 'the policy does not say'
 
@@ -118,8 +119,13 @@ class Collector:
 
   def _tensor(self, names: Sequence[str], t: torch.Tensor,
               claim: Optional[policy_claims.Claim], kind: str) -> TensorRow:
+    marked = self._annotation(t)
+    is_unmarked = self._standard.origin == 'captured' and marked == UNMARKED
+    if is_unmarked:  # A captured policy has no rule for it.
+      claim = None
     annotation = claim and policy_applied.annotation_for(self._mesh, claim)
-    policy = _seen(annotation) if annotation else Seen(unknown=NOT_CLAIMED)
+    unclaimed = UNMARKED if is_unmarked else Seen(unknown=NOT_CLAIMED)
+    policy = _seen(annotation) if annotation else unclaimed
     stored = placement.stored(t)
     layout = stored.sharding or policy.sharding
     form, why_not = self._form(policy.sharding or stored.sharding)
@@ -145,15 +151,16 @@ class Collector:
                               devices * math.prod(local) - math.prod(shape)) *
         size,
         policy=policy,
-        annotation=self._annotation(t),
+        annotation=marked,
         stored=stored,
-        compiled=self._compiled(records),
+        compiled=(Seen(unknown=NOT_NAMED),)
+        if is_unmarked and not records else self._compiled(records),
         form=form,
         why_not_v2=why_not,
         partitioners=_unique(r.partitioner.value for _, _, r in records),
         fallbacks=_unique(
             r.note for _, _, r in records if self._is_fallback(r)),
-        unused_axes=() if annotation is None else self._unused(annotation),
+        unused_axes=self._unused(annotation, stored, len(shape)),
         beside=self.occupancy.rows_beside(t))
 
   def _annotation(self, t: torch.Tensor) -> Seen:
@@ -161,8 +168,8 @@ class Collector:
     said = (
         binder.annotation_of(t)
         if self._mode is Mode.SHARDY else self._standard.annotations.get(t))
-    return _seen(said) if said is not None else Seen(
-        unknown=NOT_SAID if self._mode is Mode.SHARDY else NOT_KEPT)
+    return _seen(said) if said is not None else (
+        UNMARKED if self._mode is Mode.SHARDY else Seen(unknown=NOT_KEPT))
 
   def _compiled(
       self, records: Sequence[tuple[str, TensorRecord, ProgramRecord]]
@@ -192,8 +199,20 @@ class Collector:
     reason = parse_sharding(sharding).v1_reason
     return ('V1', reason) if reason else ('V2', '')
 
-  def _unused(self, said: Annotation) -> tuple[str, ...]:
-    used = {axis for entry in said.partition_spec for axis in entry}
+  def _unused(self, annotation: Optional[Annotation], stored: Seen,
+              rank: int) -> tuple[str, ...]:
+    """The axes that do not split a tensor, as it was marked or else lies."""
+    spec: Optional[Iterable[tuple[int, ...]]] = ()
+    if annotation is not None:
+      spec = annotation.partition_spec
+    elif stored.sharding:
+      spec = next(
+          captured.specs_of(
+              parse_sharding(stored.sharding), rank, user_mesh(self._mesh)),
+          None)
+    if spec is None:
+      return ()
+    used = {axis for entry in spec for axis in entry}
     return tuple(name for i, (name, size) in enumerate(self._axes.items())
                  if size > 1 and i not in used)
 

@@ -29,8 +29,7 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
   if options.require == ['help']:
     print(f'Quantities: {", ".join(quantities.known())}.')
     return 0
-  if not options.script:
-    parser.error('there is no script to run')
+  parser.need_script(options)
   try:
     differences.allowed(options.tolerance, 0)
     if options.policy:

@@ -13,9 +13,7 @@ from torch_xla.shardy.gate import sizes
 
 from .placement import PENDING
 from .report import (Report, BoundaryRow, Difference, GRADIENT, Kind,
-                     ProgramRow, Seen, TensorRow)
-
-_WHOLE = '{replicated}'
+                     ProgramRow, Seen, TensorRow, UNMARKED, WHOLE)
 
 
 def find(report: Report, problems: Sequence[Any],
@@ -87,14 +85,13 @@ def _of_tensor(row: TensorRow, origin: str) -> Iterator[Difference]:
         Kind.NEVER_ANNOTATED, row.name,
         f'{row.kind} {list(row.shape)}: no mark on it is known: it was made, '
         'replaced or cleared after the policy was applied')
-  if is_unmarked and origin == 'captured' and row.stored.sharding and (
-      row.stored.sharding != row.policy.sharding):
+  if row.policy == UNMARKED and _placement(row.stored) != WHOLE:
     yield Difference(
         Kind.NEVER_ANNOTATED, row.name,
         'nobody marked it, and the compiler split it: mark it as it is stored, '
         'or replicated')
   if row.policy.sharding is None:
-    return  # Among the problems of the policy.
+    return  # Among the problems of the policy, or left to the compiler.
   if is_unmarked and (origin == 'captured' or origin == 'given' and
                       row.rule == 'default' and row.stored.sharding is None):
     return  # Left to the compiler, and whole where that has not placed it.
@@ -133,7 +130,7 @@ def _held_twice(report: Report) -> Iterator[Difference]:
   whole = {
       (other.shape, other.dtype): other
       for other in report.others
-      if _placement(other.stored) == _WHOLE and len(other.shape) > 1
+      if _placement(other.stored) == WHOLE and len(other.shape) > 1
   }
   for row in report.tensors:
     other = whole.get((row.shape, row.dtype))
@@ -148,7 +145,7 @@ def _held_twice(report: Report) -> Iterator[Difference]:
 
 def _placement(seen: Seen) -> str:
   """What nobody placed is whole on each device."""
-  return seen.sharding or _WHOLE
+  return seen.sharding or WHOLE
 
 
 def _differs(row: TensorRow, kind: Kind, observed: Seen,

@@ -12,7 +12,7 @@ from torch_xla.shardy.web_page import (Cell, document, figures, script, table,
 
 from .folding import Cause, causes, Fold, folded
 from .grid import Grid, grid_of, ranges
-from .report import Report, Seen
+from .report import Report, Seen, UNMARKED, WHOLE
 from .sections import on_device, Section, what_ran
 from .table import heading, priority_text
 
@@ -166,12 +166,19 @@ def _cells(fold: Fold, tags: dict[str, str]) -> Iterator[Cell]:
   yield f'{row.nbytes:,}'
   yield f'{row.replicated_nbytes:,}'
   policy = f'<code>{escape(row.spec)}</code> ' if row.spec else ''
-  yield policy + _seen((row.policy,), tags), row.policy.sharding is None
+  is_free = row.policy == UNMARKED
+  expected = WHOLE if is_free else row.policy.sharding
+  if not is_free:
+    policy += _seen((row.policy,), tags)
+  yield policy or '-', expected is None
   yield priority_text(row.policy.priority)
   for seen in ((row.annotation,), (row.stored,)):
-    yield _seen(seen, tags), seen[0].sharding != row.policy.sharding
+    yield _seen(
+        seen,
+        tags), not (is_free and
+                    seen[0].sharding is None) and seen[0].sharding != expected
   yield _seen(row.compiled, tags), any(
-      s.sharding not in (None, row.policy.sharding) for s in row.compiled)
+      s.sharding not in (None, expected) for s in row.compiled)
   yield row.form + (f': {row.why_not_v2}' if row.why_not_v2 else '')
   by = ', '.join((*row.partitioners, *row.fallbacks)) or '-'
   yield escape(by), bool(row.fallbacks)
@@ -182,7 +189,8 @@ def _seen(seen: Sequence[Seen], tags: dict[str, str]) -> str:
   parts = []
   for s in seen:
     if s.sharding is None:
-      parts.append(f'<span class="soft">not known: {escape(s.unknown)}</span>')
+      why = 'by nobody' if s == UNMARKED else f'not known: {escape(s.unknown)}'
+      parts.append(f'<span class="soft">{why}</span>')
     else:
       tag = tags[s.sharding]
       parts.append(f'<a class="tag" href="#placement-{tag}">{tag}</a>')

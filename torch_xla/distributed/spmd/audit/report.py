@@ -70,6 +70,10 @@ class Seen:
   programs: tuple[str, ...] = ()
 
 
+WHOLE = '{replicated}'
+UNMARKED = Seen(unknown='nobody marked it')
+
+
 @dataclasses.dataclass(frozen=True)
 class Beside:
   """A tensor that is no parameter and no buffer.

@@ -10,7 +10,7 @@ from typing import Optional
 from torch_xla.shardy.compile.record import columns
 
 from .folding import causes, Fold, folded
-from .report import Report, Seen
+from .report import Report, Seen, UNMARKED
 from .sections import on_device, Section, what_ran
 
 # Where it is no terminal that is written to.
@@ -66,10 +66,10 @@ def priority_text(priority: Optional[Sequence[Optional[int]]]) -> str:
 
 def seen_text(seen: Sequence[Seen], policy: Seen) -> str:
   """Each sharding, or 'same' where it is what the policy says."""
-  texts = [
-      'same' if s.sharding == policy.sharding else s.sharding for s in seen
-  ]
-  return ' '.join(dict.fromkeys(t for t in texts if t is not None))
+  texts = ('same' if s.sharding == policy.sharding else s.sharding
+           for s in seen
+           if s.sharding is not None)
+  return ' '.join(dict.fromkeys(texts))
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -123,11 +123,13 @@ def _row(fold: Fold, notes: list[str]) -> tuple[str, ...]:
   row = fold.row
 
   def known(seen: Sequence[Seen]) -> str:
-    why = [s.unknown for s in seen if s.sharding is None]
-    numbers = ' '.join(_note(notes, f'not known: {w}') for w in why)
+    why = [s for s in seen if s.sharding is None]
+    numbers = ' '.join('by nobody' if s ==
+                       UNMARKED else _note(notes, f'not known: {s.unknown}')
+                       for s in why)
     return f'{seen_text(seen, row.policy)} {numbers}'.strip()
 
-  policy = row.spec or known([row.policy])
+  policy = row.spec or ('-' if row.policy == UNMARKED else known([row.policy]))
   stages = [known([row.annotation]), known([row.stored]), known(row.compiled)]
   by = ' '.join(row.partitioners) or '-'
   return (fold.name, _shape(row.shape), _shape(row.local_shape), row.dtype,

@@ -94,7 +94,7 @@ def _statement(name: str, t: torch.Tensor,
         torch_xla.shardy.current_mode().value == 'shardy' else placement_of(t))
     if placed is None:
       return None
-    spec = next(_specs_of(placed, t.dim(), over), None)
+    spec = next(specs_of(placed, t.dim(), over), None)
     if spec is None:
       raise PolicyError(
           f'{name} is split {placed}, as no partition spec over the mesh '
@@ -111,8 +111,8 @@ def _statement(name: str, t: torch.Tensor,
                                        sizes)), propagate)
 
 
-def _specs_of(placed: HloSharding, rank: int,
-              over: UserMesh) -> Iterator[tuple[tuple[int, ...], ...]]:
+def specs_of(placed: HloSharding, rank: int,
+             over: UserMesh) -> Iterator[tuple[tuple[int, ...], ...]]:
   """The partition specs over a mesh, by index, that place a tensor so."""
   if placed.type is ShardingType.REPLICATED:
     yield ((),) * rank

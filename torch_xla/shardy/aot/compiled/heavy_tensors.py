@@ -17,6 +17,8 @@ from ...operation_names import origin_of
 _TUPLE = 13
 # Opaque values and tokens, which have no elements.
 _NO_ARRAYS = (14, 17)
+# What the compiler puts in; its result is what its operand has.
+_SAME_VALUES = ('bitcast', 'copy', 'copy-done', 'copy-start')
 # A dimension of a tile that joins one of the array with the next inner one.
 _JOINED = -2**63
 
@@ -62,8 +64,10 @@ def _arguments(module: CompiledModule,
   buffers = [b for p in parameters for b in buffers_of(p.shape)]
   for number, buffer in enumerate(buffers):
     yield HeavyTensor(
-        names.get(number, f'parameter {number}'), 'argument', buffer.shape,
-        buffer.nbytes)
+        names.get(
+            number, f'parameter {number}' +
+            (' (nothing with a name holds it)' if names else '')), 'argument',
+        buffer.shape, buffer.nbytes)
 
 
 def _results(module: CompiledModule) -> Iterator[HeavyTensor]:
@@ -77,9 +81,12 @@ def _results(module: CompiledModule) -> Iterator[HeavyTensor]:
     if buffer.index not in aliased:
       source = by_id[root.operand_ids[buffer.index[0]]] if (
           root.opcode == 'tuple') else root
-      origin = origin_of(source.metadata.op_name)
-      yield HeavyTensor(f'result {number}' + (f' ({origin})' if origin else ''),
-                        'result', buffer.shape, buffer.nbytes)
+      while not source.metadata.op_name and source.opcode in _SAME_VALUES:
+        source = by_id[source.operand_ids[0]]
+      origin = origin_of(source.metadata.op_name) or (
+          f'{source.opcode}, which the compiler does not name')
+      yield HeavyTensor(f'result {number} ({origin})', 'result', buffer.shape,
+                        buffer.nbytes)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -13,10 +13,9 @@ import runpy
 import signal
 import sys
 import threading
-import traceback
 
 _PATIENCE_SECONDS = 20
-_NEVER_BEGAN = 2
+_FAILED, _NEVER_BEGAN = 1, 64  # The latter as `settings` has it.
 # Of prctl(2).
 _SET_DEATH_SIGNAL = 1
 
@@ -57,12 +56,20 @@ class _Watcher(importlib.abc.MetaPathFinder):
       self.session = session.begin(self._settings, chosen)
 
 
-def _say_why_not(ending) -> None:
-  if isinstance(ending, KeyboardInterrupt):
-    return
-  if ending is not None:
-    traceback.print_exception(ending)
-  print('aot: the script never imported torch_xla', file=sys.stderr)
+def _say_why_not(ending) -> int:
+  """Says why no session began; returns the process's exit status."""
+  if ending is None or isinstance(ending, SystemExit) and not ending.code:
+    print('aot: the script never imported torch_xla', file=sys.stderr)
+    return _NEVER_BEGAN
+  if isinstance(ending, SystemExit):
+    if isinstance(ending.code, int):
+      return ending.code
+    print(ending.code, file=sys.stderr)
+  elif not isinstance(ending, KeyboardInterrupt):
+    from torch_xla_shardy.script_process import traceback_of
+    text = traceback_of(ending, os.path.dirname(__file__))
+    print(text, end='', file=sys.stderr)
+  return _FAILED
 
 
 def main() -> None:
@@ -88,8 +95,7 @@ def main() -> None:
   except BaseException as e:  # pylint: disable=broad-except
     ending = e
   if watcher.session is None:
-    _say_why_not(ending)
-    sys.exit(_NEVER_BEGAN)
+    sys.exit(_say_why_not(ending))
   status = watcher.session.end(ending)
   # The report is written. What a script left running must not hold it up.
   leaving = threading.Timer(_PATIENCE_SECONDS, os._exit, (status,))

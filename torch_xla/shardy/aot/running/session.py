@@ -34,10 +34,10 @@ from ..errors import AotError
 from ...progress import Progress
 from ..report import (INTERRUPTED, AotReport, kinds_of_steps, RUNNING, Topology,
                       warm_up)
-from ..settings import DEVICE, Settings
+from ..settings import CANNOT_START, DEVICE, Settings
 
-# Exit statuses of the process, for `launcher`.
-FINISHED, FAILED, CANNOT_START = 0, 1, 2
+# Exit statuses of the process.
+FINISHED, FAILED = 0, 1
 _TRACES = {
     'MarkStep': 'lazy graphs cut',
     'DynamoExtractCompiledGraph': 'traces by torch.compile',
