@@ -48,7 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
       help='run the I-th of N parts of the tests; which part a test is in '
       'depends on its name alone')
   # As torch-xla-conformance has it, and pytest as --junitxml.
-  group.addoption('--junit', metavar='FILE', dest='xmlpath')
+  group.addoption('--junit', metavar='FILE', dest='xmlpath', type=_writable)
   group.addoption(
       '--expected-failures',
       metavar='FILE',
@@ -207,6 +207,16 @@ class _Judge(_Setup):
     if parts:
       return f'{suite.called}: yours {", ".join(parts)} of {ran}{but}'
     return f'{suite.called}: all {ran} hold{but}'
+
+
+def _writable(path: str) -> str:
+  """The path of a report, which is tried before the tests are run."""
+  try:
+    with open(path, 'a', encoding='utf-8'):
+      return path
+  except OSError as error:
+    raise argparse.ArgumentTypeError(
+        f'{path} cannot be written: {error.strerror}') from error
 
 
 def _expected(path: str) -> dict[str, str]:

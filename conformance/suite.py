@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+import difflib
 import functools
 from typing import Any
 
@@ -117,8 +118,10 @@ def nightly() -> frozenset[str]:
 
 def _check(matches_some: bool, pattern: str) -> None:
   if not matches_some:
+    near = difflib.get_close_matches(pattern, [c.name for c in cases()], 1)
     raise ConformanceError(
-        f'{pattern!r} matches no case; --list shows their names')
+        f'{pattern!r} matches no case; --list shows their names' +
+        ''.join(f', such as {name}' for name in near))
 
 
 def names(pattern: str) -> set[str]:

@@ -61,6 +61,10 @@ def _parser() -> argparse.ArgumentParser:
   command.set_defaults(run=_check)
 
   command = commands.add_parser(
+      'list', help='list the series, with the bugs that they are about')
+  command.set_defaults(run=_list)
+
+  command = commands.add_parser(
       'apply',
       help='apply the series to an unpacked official wheel, wholly or not at all'
   )
@@ -170,6 +174,12 @@ def _unpacked_wheel(root: Path) -> Path:
     python = next(iter(pins.OFFICIAL_SHA256))
   wheel = official.official_wheel(python, official.default_cache(root), print)
   return official.unpacked(wheel, root)
+
+
+def _list(root: Path, options: argparse.Namespace) -> int:
+  for series in load_manifest(root).series:
+    print(f'{series.name} ({series.bug}): {series.description}')
+  return 0
 
 
 def _apply(root: Path, options: argparse.Namespace) -> int:

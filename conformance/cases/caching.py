@@ -187,7 +187,8 @@ def _devices(context: Context, part: str) -> str:
   """A stored program runs on the devices that it was compiled for."""
   context.needs_serialization()
   client = context.kept_client()
-  places = [len(client.ids) - 1] if part == 'another' else [0, 1]
+  last = len(client.ids) - 1
+  places = {'another': [last], 'two': [0, 1], 'turned': [last, 0]}[part]
   ids = [client.ids[place] for place in places]
   loaded = client.load(client.compile(_adding([1.] * _COUNT), ids).serialized())
   results = loaded.execute(
@@ -256,7 +257,7 @@ CASES: tuple[Case, ...] = (
     Case(
         'loading.devices',
         'a program from the cache runs on other devices',
-        _devices, ('another', 'two'),
+        _devices, ('another', 'two', 'turned'),
         devices=2),
     Case('loading.kept', 'a run that loads many programs runs out of memory',
          _memory_growth, ('stored', 'loaded')),

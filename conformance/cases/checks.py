@@ -34,6 +34,10 @@ def check_array(buffer: Buffer, expected: HostArray, label: str) -> None:
   Raises:
     Failure: it does not; it says where first.
   """
+  told = buffer.type_number, buffer.dims
+  expect(
+      told == (expected.type_number, expected.dims),
+      f'{label}: it says of itself that it has the type and dimensions {told}')
   difference = expected.first_difference(
       buffer.read(expected.type_name, expected.dims))
   expect(not difference, f'{label}: {difference}')

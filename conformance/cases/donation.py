@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..case import Case, expect, Needs, NotApplicable
 from ..context import Context
-from ..pjrt.buffer import destroy
+from ..pjrt.buffer import Buffer, destroy
 from ..pjrt.graph import Array, elementwise, Graph, Step
 from ..pjrt.table import PjrtError
 from ..torch_modules import torch_xla
@@ -65,55 +67,51 @@ def _reused_in_place(context: Context, part: str) -> str:
 def _several(context: Context, part: str) -> str:
   """Several inputs of one shape are donated; those that are not stay.
 
-  Result i is the sum of weight i and of the one gradient that each has.
+  Result i is the sum of weight i and of the one gradient that each has, on each
+  device of its own numbers.
   """
   count, client = 6, context.kept_client()
+  devices = range(len(client.ids[:2]))
   array = Array('f32', (8,))
   # Not in the order of the parameters, and the first and last are only read.
   donated = (3, 1, 2, 4)
   loaded = client.compile(
       Graph((array,) * count,
             tuple(Step('add', array, (i, count - 1)) for i in donated),
-            tuple(range(count, count + len(donated))), donated))
+            tuple(range(count, count + len(donated))), donated),
+      client.ids[:2],
+      replicas=True)
   for round_ in range(3):
-    given = [
-        tuple(float(100 * i + round_ + v)
+    given = [[
+        tuple(float(1000 * device + 100 * i + round_ + v)
               for v in range(8))
         for i in range(count)
     ]
-    buffers = [client.put_floats(values) for values in given]
-    results, = loaded.execute([buffers], len(donated))
-    for place, (parameter, result) in enumerate(zip(donated, results)):
-      check_floats(
-          result, [a + b for a, b in zip(given[parameter], given[-1])],
-          f'result {place}, which takes the place of argument {parameter}, is')
-    for number in {*range(count)}.difference(donated):
-      expect(
-          not buffers[number].deleted and
-          buffers[number].floats(8) == given[number],
-          f'argument {number}, which nobody donated beside {len(donated)} '
-          'donated ones of its shape, has changed or is gone after execution '
-          f'{round_}')
-    destroy((*buffers, *results))
+             for device in devices]
+    buffers = [[client.put_floats(values, device)
+                for values in given[device]]
+               for device in devices]
+    outputs = loaded.execute(buffers, len(donated))
+    for device in devices:
+      _check_several(donated, given[device], buffers[device], outputs[device],
+                     f'device {client.ids[device]}, execution {round_}: ')
+    destroy(sum((*buffers, *outputs), []))
   return f'{len(donated)} of {count} arguments'
 
 
-def _undonated(context: Context, part: str) -> str:
-  """Checks that arguments that nobody donated can be used again."""
-  with context.client() as client:
-    loaded = client.compile(elementwise((8,)))
-    left, right = client.put_floats(_VALUES), client.put_floats(_VALUES)
-    for number in range(3):
-      expect(
-          not left.deleted and not right.deleted,
-          f'an argument that nobody donated is gone after {number} '
-          'execution(s)')
-      (result,), = loaded.execute([[left, right]])
-      check_floats(result, _DOUBLE, f'execution {number} gave')
-    for buffer in (left, right):
-      expect(not buffer.deleted and buffer.floats(8) == _VALUES,
-             'an argument that nobody donated has changed')
-  return '3 executions'
+def _check_several(donated: Sequence[int], given: Sequence[tuple[float, ...]],
+                   buffers: Sequence[Buffer], results: Sequence[Buffer],
+                   label: str) -> None:
+  for place, (parameter, result) in enumerate(zip(donated, results)):
+    check_floats(
+        result, [a + b for a, b in zip(given[parameter], given[-1])], f'{label}'
+        f'result {place}, which takes the place of argument {parameter}, is')
+  for number in {*range(len(given))}.difference(donated):
+    expect(
+        not buffers[number].deleted and
+        buffers[number].floats(8) == given[number],
+        f'{label}argument {number}, which nobody donated beside {len(donated)} '
+        'donated ones of its shape, has changed or is gone')
 
 
 def _steps(context: Context, part: str) -> str:
@@ -138,8 +136,6 @@ CASES: tuple[Case, ...] = (
          _reused_in_place),
     Case('donation.several', 'weights of one shape are mixed up in a step',
          _several),
-    Case('donation.unasked', 'a tensor is gone that is still in use',
-         _undonated),
     Case(
         'donation.steps',
         'weights or gradients are wrong after a step',

@@ -155,6 +155,7 @@ def _asynchronous(context: Context, part: str) -> str:
     right = client.put_floats(_VALUES)
     with pending(client) as (bad, fail):
       fail()
+      _await_twice(right)
       call, label = {
           'read': (lambda: bad.floats(_COUNT), 'an input that failed was read'),
           'executed': (lambda: _run(loaded, bad, right),
@@ -163,6 +164,12 @@ def _asynchronous(context: Context, part: str) -> str:
                      'a second argument that failed'),
           'awaited_twice': (lambda: _await_twice(bad), 'an event that failed '
                             'was awaited a second time'),
+          'asked': (lambda: _await_twice(bad, 'Error'), 'an event that failed '
+                    'was asked for its error'),
+          'next': (lambda: _run(loaded, right,
+                                loaded.start([[bad, right]]).outputs[0][0]),
+                   'a program has run with a '
+                   'result of an input that failed'),
       }[part]
       error = _status(call, label)
     expect(
@@ -177,12 +184,12 @@ def _run(loaded: Loaded, left: Buffer, right: Buffer) -> None:
   result.floats(_COUNT)
 
 
-def _await_twice(buffer: Buffer) -> None:
+def _await_twice(buffer: Buffer, function: str = 'Await') -> None:
   event = buffer.ready_event()
   try:
     with contextlib.suppress(PjrtError):
       event.wait()
-    event.wait()
+    buffer.table.call(f'Event_{function}', event=event.address)
   finally:
     event.destroy()
 
@@ -208,7 +215,8 @@ CASES: tuple[Case, ...] = (
     Case('errors.memory', _ENDS, _memory, ('buffer', 'program')),
     Case('errors.readback', _ENDS, _readback, ('deleted', 'small')),
     Case('errors.asynchronous', 'what has failed is taken for a result',
-         _asynchronous, ('read', 'executed', 'second', 'awaited_twice')),
+         _asynchronous,
+         ('read', 'executed', 'second', 'awaited_twice', 'asked', 'next')),
     Case('errors.executables', 'a damaged cache entry ends the process, or '
          'is run', _serialized, ('random', 'empty')),
 )

@@ -234,21 +234,19 @@ def _children() -> list[str]:
   ]
 
 
-def _open_files() -> int:
-  return len(os.listdir('/proc/self/fd'))
-
-
 def _left_over(context: Context, part: str) -> str:
-  """No open file and no process stays behind a client."""
-
-  def held() -> int:
-    return len(_children()) if part == 'processes' else _open_files()
-
+  """No open file, thread or process stays behind a client that has worked."""
+  held = {
+      'files': lambda: os.listdir('/proc/self/fd'),
+      'threads': lambda: os.listdir('/proc/self/task'),
+      'processes': _children
+  }[part]
   counts = []
   for _ in range(_CLIENTS):
-    with context.client():
-      pass
-    counts.append(held())
+    with context.client() as client:
+      loaded = client.compile(elementwise((8,)))
+      client.run(loaded, range(8), range(8))
+    counts.append(len(held()))
   # The driver's own stay with the process, from the first client on.
   expect(
       len(set(counts[1:])) == 1,
@@ -272,7 +270,7 @@ def _endure(context: Context, part: str) -> str:
     numbers = floats(range(1024))
     left = client.put(numbers)
     doubles = floats(2 * i for i in range(1024))
-    files = _open_files()
+    files = len(os.listdir('/proc/self/fd'))
     # With all its room, as what grows here would be taken for a leak.
     seconds = array.array('d', [0.]) * (_MOST_SPANS * _STEPS)
 
@@ -285,7 +283,7 @@ def _endure(context: Context, part: str) -> str:
       destroy((right, result))
 
     grown = growth(client, _STEPS, step)
-    opened = _open_files() - files
+    opened = len(os.listdir('/proc/self/fd')) - files
   expect(not grown.leaks(), grown.leaks())
   expect(opened < _FILES,
          f'{opened} files are open that were not before {3 * _STEPS} steps')
@@ -306,7 +304,7 @@ CASES: tuple[Case, ...] = (
     _long('leaks.clients', 'a process that starts again loses memory',
           _clients),
     Case('leaks.behind', 'a process that starts again cannot, at some time',
-         _left_over, ('files', 'processes')),
+         _left_over, ('files', 'threads', 'processes')),
     _five_minutes('endurance.steps',
                   'a long training runs out of memory or becomes slower',
                   _endure),

@@ -111,8 +111,11 @@ def _sizes(context: Context, part: str) -> str:
   with context.client() as client:
     buffer = client.put_floats(range(_COUNT))
     dims, nbytes = buffer.dims, buffer.nbytes
+    room = context.table.call(
+        'Buffer_ToHostBuffer', src=buffer.address).dst_size
   expect(dims == (_COUNT,), f'a buffer of f32[{_COUNT}] says dimensions {dims}')
   expect(nbytes >= _BYTES, f'a buffer of {_BYTES} bytes says {nbytes}')
+  expect(room == _BYTES, f'{_BYTES} bytes are said to take {room} on the host')
   return f'{nbytes} bytes on the device'
 
 

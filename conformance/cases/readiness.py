@@ -19,7 +19,7 @@ from ..pjrt.buffer import Buffer, destroy
 from ..pjrt.client import Client, pending_buffer, WORDS
 from ..pjrt.event import Callbacks, Event, Told, WAYS
 from ..pjrt.graph import elementwise
-from ..pjrt.host_array import HostArray
+from ..pjrt.host_array import floats, HostArray
 from ..pjrt.promises import LongWork, Promise
 from ..pjrt.table import MissingError, PjrtError
 from .checks import skipped_if
@@ -221,24 +221,40 @@ def _called(context: Context, part: str) -> str:
 
 
 def _destroys(context: Context, part: str) -> str:
-  """Callbacks that let go of a buffer: of what has come, or of an argument."""
+  """Callbacks that let go of a buffer: of what has come, or of an argument.
+
+  Or that start an upload and a program of it, and wait for neither.
+  """
   client = context.kept_client()
   callbacks = Callbacks(context.table)
   loaded = client.compile(elementwise((_LARGE,)))
+  small, array = client.compile(elementwise((_COUNT,))), floats(range(_COUNT))
+  begun = []
+
+  def begin() -> None:
+    call = client.upload(array.data, array.type_number, array.dims)
+    client.table.call_with('Client_BufferFromHostBuffer', call)
+    buffer = Buffer(client, call.buffer)
+    begun.append((call, small.start([[buffer, buffer]])))
+
   for number in range(_DESTROYED):
     given = client.put(HostArray.from_numbers('F32', np.full(_LARGE, number)))
     execution = loaded.start([[given, given]])
     (result,), = execution.outputs
     event = result.ready_event()
-    first, last = (result, given) if part == 'result' else (given, result)
-    callbacks.add(event, number, first.destroy)
+    end = {'result': result.destroy, 'argument': given.destroy, 'begins': begin}
+    callbacks.add(event, number, end[part])
     expect(
         not callbacks.missing((number,), _SECONDS),
-        f'round {number}: a callback that destroys a buffer ({part}) has not '
-        f'come to its end in {_SECONDS:g} s: a lock is held while it is called')
+        f'round {number}: a callback that destroys a buffer or begins a call '
+        f'({part}) has not ended in {_SECONDS:g} s: a lock is held while it is '
+        'called')
     event.destroy()
     execution.wait()
-    last.destroy()
+    destroy(b for b in (given, result) if id(b) in client.owned)
+  for call, execution in begun:
+    client.table.await_event(call.done_with_host_buffer)
+    execution.wait()
   return f'{_DESTROYED} callbacks'
 
 
@@ -291,7 +307,7 @@ CASES: tuple[Case, ...] = (
     _promised('callbacks.called', 'a program waits for what has come long ago',
               _called),
     Case('callbacks.destroys', 'a program never ends', _destroys,
-         ('result', 'argument')),
+         ('result', 'argument', 'begins')),
     Case('callbacks.failed', 'what has failed is taken for a result, or waited '
          'for without end', _failed_transfer, _PENDING),
 )

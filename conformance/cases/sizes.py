@@ -11,7 +11,7 @@ import functools
 
 import numpy as np
 
-from ..case import Case, expect, Failure, NotApplicable, Tier
+from ..case import Case, Failure, NotApplicable, Tier
 from ..context import Context
 from ..pjrt.buffer import Buffer
 from ..pjrt.client import Client
@@ -105,22 +105,30 @@ def _results(context: Context, part: str) -> str:
   client, count = _begin(context, part, _COPIES + 2)
   left, right = _pattern(count, 2), _pattern(count, 3)
   loaded = client.compile(elementwise((count,), dtype='u32'))
-  (result,), = loaded.execute([[_put(client, left), _put(client, right)]])
+  arguments = [_put(client, left), _put(client, right)]
+  (result,), = loaded.execute([arguments])
   wanted = HostArray.from_numbers('U32', left.numbers() + right.numbers())
   _check(result, wanted, 'as a sum')
+  if part == _TRANSFERS[0]:
+    for argument, sent in zip(arguments, (left, right)):
+      _check(argument, sent, 'as an argument after the sum')
   return f'{4 * count:,} bytes'
 
 
 def _empty(context: Context, part: str) -> str:
-  """A program of an array without elements."""
-  client = context.kept_client()
-  dims = tuple(map(int, part.split('x')))
-  loaded = client.compile(elementwise(dims))
-  given = client.put(HostArray('F32', dims, b''))
-  (result,), = loaded.execute([[given, given]])
-  read = result.read('F32', dims)
-  expect(not read.data, f'a sum of empty arrays has {len(read.data)} bytes')
-  return 'no bytes'
+  """A program of arrays without elements, whose product is a sum of nothing."""
+  if part == 'dot':
+    rows, columns, result = (
+        Array('f32', dims) for dims in ((3, 0), (0, 5), (3, 5)))
+    graph = Graph((rows, columns), (Step('dot', result, (0, 1)),), (2,))
+  else:
+    graph = elementwise(tuple(map(int, part.split('x'))))
+  client, result = context.kept_client(), graph.values[-1]
+  given = [client.put(HostArray('F32', p.dims, b'')) for p in graph.parameters]
+  (buffer,), = client.compile(graph).execute([given])
+  check_array(buffer, HostArray('F32', result.dims, bytes(4 * result.count)),
+              'what is made of empty arrays')
+  return f'{result.count} zeros'
 
 
 _case = functools.partial(
@@ -209,7 +217,7 @@ CASES: tuple[Case, ...] = (
              'copies of large tensors between devices are wrong', _copies,
              _TRANSFERS[:3]),
     Case('sizes.empty', 'a batch without elements ends the process', _empty,
-         ('0', '0x4', '3x0x2')),
+         ('0', '0x4', '3x0x2', 'dot')),
     _case('sizes.results', 'large results are wrong', _results, _TRANSFERS[:3]),
     Case('counts.arguments', 'models of many weights get the wrong ones',
          _arguments, tuple(str(c) for c in _COUNTS if c <= _JOINED)),

@@ -89,6 +89,10 @@ def _devices(context: Context, part: str) -> str:
       kind = describe(table, device, 'Kind')
       expect(kind.device_kind_size, f'device {number} has no kind')
       table.call('Device_DefaultMemory', device=device)
+      with contextlib.suppress(PjrtError, MissingError):
+        found = table.call(
+            'Client_LookupDevice', client=client.address, id=number).device
+        expect(found == device, f'by the id {number} another device is found')
     expected_count = context.options.get('cpu_device_count', len(client.ids))
     expect(
         expected_count == len(client.ids),
@@ -127,7 +131,7 @@ _GETTERS = {
 }
 # What calls the others, with arguments that are right, and with wrong ones.
 _CALLERS = ('donation.in_place', 'errors.asynchronous', 'errors.readback',
-            'caching.reload', 'transfers.reused', 'queries.optimized_program')
+            'caching.reload', 'readback.fresh', 'queries.optimized_program')
 
 
 def _get_all(context: Context) -> None:

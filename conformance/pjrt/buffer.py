@@ -92,9 +92,9 @@ class Buffer(Handle):
     """An event of its content, which the caller destroys."""
     return Event(self.table, self.call('ReadyEvent').event)
 
-  def copy_to(self, device: int) -> Buffer:
-    """A copy on another device."""
-    copy = self.call('CopyToDevice', dst_device=device)
+  def copy_to(self, place: int, kind: str = 'device') -> Buffer:
+    """A copy on another device, or in the memory of one."""
+    copy = self.call(f'CopyTo{kind.capitalize()}', **{f'dst_{kind}': place})
     return Buffer(self.client, copy.dst_buffer)
 
   @property
@@ -104,6 +104,10 @@ class Buffer(Handle):
   @property
   def device(self) -> int:
     return self.call('Device').device
+
+  @property
+  def type_number(self) -> int:
+    return self.call('ElementType').type
 
   @property
   def nbytes(self) -> int:

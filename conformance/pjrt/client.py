@@ -72,8 +72,11 @@ class Client:
     Args:
       strides: of the array's bytes; none: row-major.
     """
-    transfer = self.upload(array.data, array.type_number, array.dims, device,
-                           strides)
+    return self.send(
+        self.upload(array.data, array.type_number, array.dims, device, strides))
+
+  def send(self, transfer: Any) -> Buffer:
+    """Makes the call that `upload` has prepared, and waits for it."""
     self.table.call_with('Client_BufferFromHostBuffer', transfer)
     self.table.await_event(transfer.done_with_host_buffer)
     return Buffer(self, transfer.buffer)
@@ -152,6 +155,12 @@ class Client:
     """The platform's name, as the plugin says it: 'cpu', 'tpu'."""
     answer = self.table.call('Client_PlatformName', client=self.address)
     return text(answer.platform_name, answer.platform_name_size)
+
+  def memories(self) -> tuple[int, ...]:
+    """The default memory of each device."""
+    return tuple(
+        self.table.call('Device_DefaultMemory', device=device).memory
+        for device in self.devices)
 
   def bytes_in_use(self, device: int = 0) -> int:
     """The bytes that are allocated on a device.

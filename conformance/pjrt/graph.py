@@ -18,6 +18,9 @@ from .programs import compile_options, HLO, Program
 # As MLIR calls the element types that it calls otherwise.
 _MLIR_TYPES = {
     'pred': 'i1',
+    'c64': 'complex<f32>',
+    'f8e5m2': 'f8E5M2',
+    'f8e4m3fn': 'f8E4M3FN',
     **{
         f'{kind}{bits}': f'{mlir}{bits}' for kind, mlir in (('s', 'i'), ('u', 'ui')) for bits in (8, 16, 32, 64)
     }

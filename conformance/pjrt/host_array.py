@@ -20,6 +20,7 @@ TYPES = {
 }
 
 # Bits of the exponent and of the fraction in each floating-point format.
+_BYTES = {'F8E5M2': (5, 2), 'F8E4M3FN': (4, 3)}
 _FLOATS = {'F16': (5, 10), 'BF16': (8, 7), 'F32': (8, 23), 'F64': (11, 52)}
 
 
@@ -60,6 +61,12 @@ class HostArray:
       values = np.asarray(numbers, '<f4', 'C')
       return cls(type_name, values.shape,
                  values.view('<u2')[..., 1::2].tobytes())
+    if type_name in _BYTES:  # Numbers that are normal in it.
+      exponent, fraction = _BYTES[type_name]
+      bits = np.asarray(numbers, '<f4', 'C').view('<u4')
+      bias = 127 - ((1 << exponent - 1) - 1) << fraction
+      data = (bits >> 24 & 128) + ((bits & 0x7fffffff) >> 23 - fraction) - bias
+      return cls(type_name, data.shape, data.astype('u1').tobytes())
     values = np.asarray(numbers, _dtype(type_name))
     return cls(type_name, values.shape, values.tobytes())
 

@@ -24,7 +24,7 @@ def test_choosing() -> None:
   assert [(case.name, parts) for case, parts in chosen
          ] == [('transfers.types', ('BF16',)), ('donation.real', ('taken',)),
                ('donation.in_place', ('',)), ('donation.several', ('',)),
-               ('donation.unasked', ('',)), ('donation.steps', ('',))]
+               ('donation.steps', ('',))]
   assert [case for case, _ in suite.choose([], [], Tier.NIGHTLY)
          ] == list(suite.cases())
 

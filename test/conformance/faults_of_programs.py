@@ -6,7 +6,7 @@ from fault_rows import crashed, failed, Found, Row
 
 _WORKING = (
     failed('racy-execute', 'threads.together/executions', 'in place of',
-           'donation.unasked'),
+           'readback.fresh'),
     failed('racy-compile', 'threads.together/compiles',
            'a program compiled beside others gives', 'caching.same'),
     failed('slow-down', 'endurance.steps', 'times as long as the first',
@@ -15,7 +15,7 @@ _WORKING = (
            'caching.same'),
     Row('execute-never-completes',
         (Found('capabilities/asynchronous_errors', 'no end after 5 s', 'hung'),
-         Found('donation.unasked', 'no end after 5 s in PJRT_Event_Await',
+         Found('readback.fresh', 'no end after 5 s in PJRT_Event_Await',
                'hung')),
         seconds=5),
 )

@@ -32,7 +32,7 @@ _LEAKS = (
         (Found('leaks.kinds/executed', 'the process grew by'),),
         ('leaks.kinds/read',)),
     failed('leak-of-uploads', 'leaks.kinds/upload_rank_1', ' grew by ',
-           'donation.unasked'),
+           'readback.fresh'),
     _leak('leak-of-reads', 'read', 'copied'),
     _leak('leak-of-copies', 'copied', 'read'),
     _leak('leak-of-deletes', 'deleted', 'upload_rank_2'),
@@ -98,7 +98,7 @@ def _race(of: str, part: str, microseconds: int = 100) -> Row:
       f'race-of-{of}',
       f'races.meeting/{part}',
       'beside calls of three other threads',
-      'donation.unasked',
+      'readback.fresh',
       opcode=str(microseconds))
 
 

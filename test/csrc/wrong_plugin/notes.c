@@ -242,8 +242,8 @@ int ElementType(PJRT_Buffer* buffer) {
 }
 
 size_t ElementSize(int type) {
-  static const size_t sizes[] = {0, 1, 1, 2, 4, 8, 1, 2,
-                                 4, 8, 2, 4, 8, 2, 8, 16};
+  static const size_t sizes[] = {0, 1, 1, 2, 4, 8, 1,  2, 4,
+                                 8, 2, 4, 8, 2, 8, 16, 1, 1};
   return type >= 0 && (size_t)type < sizeof(sizes) / sizeof(sizes[0])
              ? sizes[type]
              : 0;

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,11 @@ static PJRT_Error* UploadWrongIf(UploadArgs* args, bool is_wrong) {
 
 static PJRT_Error* UploadOfRank(UploadArgs* args) {
   return UploadWrongIf(args, args->num_dims == (size_t)ChosenNumber(3));
+}
+
+static PJRT_Error* StridesOfRank(UploadArgs* args) {
+  const bool is_wrong = args->num_dims == (size_t)ChosenNumber(4);
+  return UploadWrongIf(args, is_wrong && args->num_byte_strides > 0);
 }
 
 static PJRT_Error* StridesOfWidth(UploadArgs* args) {
@@ -83,7 +89,41 @@ static PJRT_Error* ReadForStrides(AbiBufferToHostBufferArgs* args) {
   return error;
 }
 
-// Copies between devices.
+// By a memory, of whichever device, to the first one.
+static PJRT_Error* UploadToFirst(UploadArgs* args) {
+  AbiClientAddressableDevicesArgs devices = {
+      ABI_SIZE(AbiClientAddressableDevicesArgs, num_addressable_devices), NULL,
+      args->client, NULL, 0};
+  if (args->memory != NULL &&
+      TryInner(kSlotClientAddressableDevices, &devices)) {
+    args->memory = NULL;
+    args->device = devices.addressable_devices[0];
+  }
+  return CallInner(kSlotClientBufferFromHostBuffer, args);
+}
+
+// Copies, to the host and between devices.
+
+static atomic_int reading;
+
+static PJRT_Error* ReadBeside(AbiBufferToHostBufferArgs* args) {
+  PJRT_Error* error;
+  if (!Download(args, &error)) return error;
+  if (reading++ > 0) *(unsigned char*)args->dst ^= 1;
+  Mark(args->event);
+  return error;
+}
+
+static PJRT_Error* EndReading(AbiEventDestroyArgs* args) {
+  reading -= Marked(args->event);
+  return ForgetEvent(args);
+}
+
+static PJRT_Error* CopyToMemory(AbiBufferCopyToMemoryArgs* args) {
+  PJRT_Error* error = CallInner(kSlotBufferCopyToMemory, args);
+  if (error == NULL) FlipByte(args->dst_buffer, 0);
+  return error;
+}
 
 static PJRT_Error* CopyOfOddSize(AbiBufferCopyToDeviceArgs* args) {
   PJRT_Error* error = CallInner(kSlotBufferCopyToDevice, args);
@@ -126,13 +166,14 @@ static void SpoilBetween(PJRT_Buffer* result) {
   if (count > 1 << 13 && count < 1 << 20) FlipByte(result, 0);
 }
 
-static PJRT_Error* SumBetween(ExecuteArgs* args) {
+static PJRT_Error* ResultBetween(ExecuteArgs* args) {
   return ExecuteMarked(args, SpoilBetween);
 }
 
 static void SpoilBehind(PJRT_Buffer* result) {
   enum { kBehind = 1024 };
-  FlipByte(result, kBehind * ElementSize(ElementType(result)));
+  const int type = ElementType(result);
+  if (type == ChosenNumber(type)) FlipByte(result, kBehind * ElementSize(type));
 }
 
 static PJRT_Error* ReduceTo1024(ExecuteArgs* args) {
@@ -170,21 +211,45 @@ static PJRT_Error* NoEmptyArrays(ExecuteArgs* args) {
   return Execute(args);
 }
 
-// A pool of results that begins anew, whether the oldest one is in use or not.
-static PJRT_Error* Pool(ExecuteArgs* args) {
+// A pool that begins anew, whether its oldest buffer is in use or not.
+static void Pool(PJRT_Buffer* buffer) {
   enum { kPool = 256 };
-  static PJRT_Buffer* pool[kPool];
-  static size_t executions;
-  PJRT_Error* error = Execute(args);
-  if (error != NULL || args->num_devices != 1) return error;
-  PJRT_Buffer** place = &pool[executions++ % kPool];
-  PJRT_Buffer* result = ((PJRT_Buffer***)args->output_lists)[0][0];
+  static PJRT_Buffer* pool[1 << 10];
+  static size_t count;
+  PJRT_Buffer** place = &pool[count++ % (size_t)ChosenNumber(kPool)];
   size_t old_size = 0, size = 0;
   unsigned char* old = Marked(*place) ? Bytes(*place, &old_size) : NULL;
-  const unsigned char* bytes = Bytes(result, &size);
+  const unsigned char* bytes = Bytes(buffer, &size);
   if (old != NULL && size == old_size) memcpy(old, bytes, size);
-  *place = result;
-  Mark(result);
+  *place = buffer;
+  Mark(buffer);
+}
+
+static PJRT_Error* PoolOfResults(ExecuteArgs* args) {
+  PJRT_Error* error = Execute(args);
+  if (error != NULL || args->num_devices != 1) return error;
+  Pool(((PJRT_Buffer***)args->output_lists)[0][0]);
+  return NULL;
+}
+
+static PJRT_Error* PoolOfUploads(UploadArgs* args) {
+  PJRT_Error* error = UploadCopy(args);
+  if (error == NULL) Pool(args->buffer);
+  return error;
+}
+
+// Large arguments, which a result is written over.
+static PJRT_Error* WriteOver(ExecuteArgs* args) {
+  enum { kLarge = 1 << 16 };
+  PJRT_Error* error = Execute(args);
+  if (error != NULL || args->num_args == 0) return error;
+  size_t size = 0, room = 0;
+  const unsigned char* bytes =
+      Bytes(((PJRT_Buffer***)args->output_lists)[0][0], &size);
+  unsigned char* given = Bytes(Arguments(args)[0], &room);
+  if (bytes && given && size == room && size > kLarge) {
+    memcpy(given, bytes, size);
+  }
   return NULL;
 }
 
@@ -248,28 +313,55 @@ static PJRT_Error* FailOnce(AbiEventAwaitArgs* args) {
 
 static pthread_mutex_t buffers_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-static void CallWithLock(PJRT_Error* error, void* user_arg) {
+static void* CallWithLock(void* user_arg) {
   AbiEventOnReadyArgs* args = user_arg;
   pthread_mutex_lock(&buffers_mutex);
-  args->callback(error, args->user_arg);
+  args->callback(args->extension_start, args->user_arg);
   pthread_mutex_unlock(&buffers_mutex);
   free(args);
+  return NULL;
+}
+
+// Never on the thread that asks, which then would not come back.
+static void CallOnThread(PJRT_Error* error, void* user_arg) {
+  pthread_t thread;
+  ((AbiEventOnReadyArgs*)user_arg)->extension_start = error;
+  pthread_create(&thread, NULL, CallWithLock, user_arg);
 }
 
 static PJRT_Error* OnReadyWithLock(AbiEventOnReadyArgs* args) {
   AbiEventOnReadyArgs changed = *args;
-  changed.callback = CallWithLock;
+  changed.callback = CallOnThread;
   changed.user_arg = Duplicate(args, sizeof(*args));
   return CallInner(kSlotEventOnReady, &changed);
 }
 
-static PJRT_Error* DestroyWithLock(AbiBufferDestroyArgs* args) {
-  pthread_mutex_lock(&buffers_mutex);
-  pthread_mutex_unlock(&buffers_mutex);
-  return CallInner(kSlotBufferDestroy, args);
-}
+#define LOCKS(slot)                             \
+  static PJRT_Error* slot##Locked(void* args) { \
+    pthread_mutex_lock(&buffers_mutex);         \
+    pthread_mutex_unlock(&buffers_mutex);       \
+    return CallInner(kSlot##slot, args);        \
+  }
 
-// Programs: by their name, and where they are loaded.
+LOCKS(BufferDestroy)
+LOCKS(ClientBufferFromHostBuffer)
+
+// Programs: by their name or code, and where they are loaded.
+
+// Of which their size tells them apart.
+static PJRT_Error* CompileByCode(AbiClientCompileArgs* args) {
+  static char* options;
+  static size_t options_size, code_size;
+  if (code_size == args->program->code_size) {
+    args->compile_options = options;
+    args->compile_options_size = options_size;
+  } else {
+    code_size = args->program->code_size;
+    options_size = args->compile_options_size;
+    options = Duplicate(args->compile_options, options_size);
+  }
+  return CallInner(kSlotClientCompile, args);
+}
 
 static PJRT_Error* CompileByName(AbiClientCompileArgs* args) {
   static const char kName[] = "graph";
@@ -334,8 +426,23 @@ static PJRT_Error* WritesBehind(AbiBufferToHostBufferArgs* args) {
 
 // What stays behind a client.
 
-static PJRT_Error* LeavesFile(AbiClientDestroyArgs* args) {
-  if (open("/dev/null", O_RDONLY) < 0) abort();
+#define LEAVES_FILE(slot)                           \
+  static PJRT_Error* slot##LeavesFile(void* args) { \
+    if (open("/dev/null", O_RDONLY) < 0) abort();   \
+    return CallInner(kSlot##slot, args);            \
+  }
+
+LEAVES_FILE(ClientDestroy)
+LEAVES_FILE(ClientCompile)
+
+static void* Wait(void* unused) {
+  while (true) pause();
+  return unused;
+}
+
+static PJRT_Error* LeavesThread(AbiClientDestroyArgs* args) {
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, Wait, NULL) != 0) abort();
   return CallInner(kSlotClientDestroy, args);
 }
 
@@ -355,6 +462,8 @@ const Fault kPublicFaults[] = {
           "the first bit of an array of 3 dimensions flips on the way to a "
           "device",
           UPLOADS(UploadOfRank)),
+    FAULT("strides-of-rank", "the same of arrays of 4 with byte_strides",
+          UPLOADS(StridesOfRank)),
     FAULT("strides-of-width",
           "the same of arrays with byte_strides, of elements of 8 bytes",
           UPLOADS(StridesOfWidth)),
@@ -375,9 +484,17 @@ const Fault kPublicFaults[] = {
     FAULT("copy-of-type",
           "the first bit flips in a copy of float16 to another device",
           COPIES(CopyOfType)),
-    FAULT("sum-between",
-          "sums of 2^13 to 2^20 float32 or bfloat16 end in another bit",
-          MARKED(MarkSums, SumBetween)),
+    FAULT("copy-to-memory", "the same in each to a device's memory",
+          {SPOILS(BufferCopyToMemory, CopyToMemory)}),
+    FAULT("upload-to-first",
+          "an upload that names a memory goes to the first device",
+          UPLOADS(UploadToFirst)),
+    FAULT("read-beside", "a read that begins beside another one is wrong",
+          {SPOILS(BufferToHostBuffer, ReadBeside),
+           SPOILS(EventDestroy, EndReading)}),
+    FAULT("result-between",
+          "results of 2^13 to 2^20 float32 or bfloat16 end in another bit",
+          MARKED(MarkChosen, ResultBetween)),
     FAULT("all-reduce-to-1024",
           "the element behind the first 1,024 of an all-reduce is wrong",
           MARKED(MarkAllReduce, ReduceTo1024)),
@@ -388,8 +505,14 @@ const Fault kPublicFaults[] = {
           EXECUTES(NoEmptyArrays)),
     FAULT("pool-of-results",
           "a result overwrites that of 256 executions before, if it lives",
-          {SPOILS(LoadedExecutableExecute, Pool),
+          {SPOILS(LoadedExecutableExecute, PoolOfResults),
            SPOILS(BufferDestroy, ForgetBuffer)}),
+    FAULT("pool-of-uploads", "an upload overwrites that of 256 uploads before",
+          {SPOILS(ClientBufferFromHostBuffer, PoolOfUploads),
+           SPOILS(BufferDestroy, ForgetBuffer)}),
+    FAULT("result-over-argument",
+          "a result of more than 64 KiB is written over the first argument",
+          EXECUTES(WriteOver)),
     FAULT("donation-swaps",
           "of two donated arguments each result lies where the other has to",
           EXECUTES(SwapDonated)),
@@ -402,12 +525,16 @@ const Fault kPublicFaults[] = {
     FAULT("error-once", "PJRT_Event_Await gives an event's error once",
           {SPOILS(EventAwait, FailOnce), SPOILS(EventDestroy, ForgetEvent)}),
     FAULT("callback-with-lock",
-          "a callback that destroys a buffer waits without end",
+          "a callback that destroys a buffer, or uploads, waits without end",
           {SPOILS(EventOnReady, OnReadyWithLock),
-           SPOILS(BufferDestroy, DestroyWithLock)}),
+           SPOILS(ClientBufferFromHostBuffer, ClientBufferFromHostBufferLocked),
+           SPOILS(BufferDestroy, BufferDestroyLocked)}),
     FAULT("compile-by-name",
           "a program 'graph' is the first one of as many bytes",
           {SPOILS(ClientCompile, CompileByName)}),
+    FAULT("compile-by-code",
+          "a program of the code of the last one has its options, too",
+          {SPOILS(ClientCompile, CompileByCode)}),
     FAULT("loads-on-first",
           "a program that is loaded runs on the first device alone",
           LOADED(LoadedOnFirst)),
@@ -417,7 +544,11 @@ const Fault kPublicFaults[] = {
           "PJRT_Buffer_ToHostBuffer writes behind its arguments' struct",
           {SPOILS(BufferToHostBuffer, WritesBehind)}),
     FAULT("client-leaves-file", "PJRT_Client_Destroy leaves an open file",
-          {SPOILS(ClientDestroy, LeavesFile)}),
+          {SPOILS(ClientDestroy, ClientDestroyLeavesFile)}),
+    FAULT("compile-leaves-file", "each PJRT_Client_Compile leaves an open file",
+          COMPILES(ClientCompileLeavesFile)),
+    FAULT("client-leaves-thread", "PJRT_Client_Destroy leaves a thread",
+          {SPOILS(ClientDestroy, LeavesThread)}),
     FAULT("client-leaves-process", "PJRT_Client_Destroy leaves a process",
           {SPOILS(ClientDestroy, LeavesProcess)}),
     {.name = NULL},

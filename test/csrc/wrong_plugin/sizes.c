@@ -20,12 +20,8 @@ static PJRT_Error* Upload(UploadArgs* args, size_t above) {
   return error;
 }
 
-static PJRT_Error* UploadOver64(UploadArgs* args) {
-  return Upload(args, 64 * kMiB);
-}
-
-static PJRT_Error* UploadOver2048(UploadArgs* args) {
-  return Upload(args, 2048 * kMiB);
+static PJRT_Error* UploadOver(UploadArgs* args) {
+  return Upload(args, (size_t)ChosenNumber(64) * kMiB);
 }
 
 static bool IsFirstDevice(PJRT_Device* device) {
@@ -69,12 +65,10 @@ static PJRT_Error* ResultOver32(ExecuteArgs* args) {
 }
 
 const Fault kSizeFaults[] = {
-    FAULT("upload-over-64-mib",
+    FAULT("upload-over",
           "one bit in the middle of an array of more than 64 MiB flips on "
           "the way to a device",
-          UPLOADS(UploadOver64)),
-    FAULT("upload-over-2-gib", "the same of more than 2 GiB",
-          UPLOADS(UploadOver2048)),
+          UPLOADS(UploadOver)),
     FAULT("shard-over-8-mib",
           "the same of more than 8 MiB, on other devices than the first",
           UPLOADS(ShardOver8)),

@@ -115,50 +115,9 @@ static PJRT_Error* UploadLastByte(UploadArgs* args) {
   return Upload(args, DropLastByte);
 }
 
-static void DropAtMebibyte(unsigned char* bytes, size_t size) {
-  enum { kMebibyte = 1 << 20, kLost = 4 };
-  if (size >= kMebibyte + kLost) memset(bytes + kMebibyte, 0, kLost);
-}
-
-static PJRT_Error* UploadLarge(UploadArgs* args) {
-  return Upload(args, DropAtMebibyte);
-}
-
 static void FlipFirst(unsigned char* bytes, size_t size) {
   (void)size;
   bytes[0] ^= 1;
-}
-
-static PJRT_Error* CopyToDevice(AbiBufferCopyToDeviceArgs* args) {
-  PJRT_Error* error = CallInner(kSlotBufferCopyToDevice, args);
-  size_t size = 0;
-  unsigned char* bytes = error == NULL ? Bytes(args->dst_buffer, &size) : NULL;
-  if (bytes != NULL) FlipFirst(bytes, size);
-  return error;
-}
-
-// True if the elements lie one after the other, in whatever order.
-static bool IsDense(const UploadArgs* args) {
-  const int64_t element = (int64_t)ElementSize(args->type);
-  int64_t size = element;
-  int64_t reach = element;
-  for (size_t i = 0; i < args->num_dims; ++i) {
-    size *= args->dims[i];
-    reach += (args->dims[i] - 1) * args->byte_strides[i];
-  }
-  return size == reach;
-}
-
-static PJRT_Error* UploadStrided(UploadArgs* args) {
-  UploadArgs dense = *args;
-  if (args->num_byte_strides == args->num_dims && IsDense(args)) {
-    dense.byte_strides = NULL;
-    dense.num_byte_strides = 0;
-  }
-  PJRT_Error* error = CallInner(kSlotClientBufferFromHostBuffer, &dense);
-  args->done_with_host_buffer = dense.done_with_host_buffer;
-  args->buffer = dense.buffer;
-  return error;
 }
 
 static PJRT_Error* RacyUpload(UploadArgs* args) {
@@ -203,14 +162,6 @@ const Fault kTransferFaults[] = {
           "the last byte of an array is lost if its size is no multiple of "
           "8 bytes",
           UPLOADS(UploadLastByte)),
-    FAULT("transfer-large",
-          "4 bytes, 1 MiB behind the beginning of an array, are lost",
-          UPLOADS(UploadLarge)),
-    FAULT("transfer-between",
-          "PJRT_Buffer_CopyToDevice flips the first byte's lowest bit",
-          COPIES(CopyToDevice)),
-    FAULT("transfer-strided", "byte_strides of the host's array are ignored",
-          UPLOADS(UploadStrided)),
     FAULT("racy-upload",
           "of uploads that overlap, the first byte's lowest bit is flipped; "
           "each takes 2 ms",
