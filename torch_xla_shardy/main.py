@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 import difflib
+import gc
 import importlib
 import importlib.util
 import os
@@ -50,7 +51,10 @@ def _run(arguments: Sequence[str]) -> int:
   options = parser.parse(rest)
   for variable, value in getattr(module, 'ENVIRONMENT', {}).items():
     os.environ.setdefault(variable, value)
+  gc.disable()  # What is imported stays, and forks of it share its memory.
   command = importlib.import_module(module.IMPLEMENTATION)
+  gc.freeze()
+  gc.enable()
   status: int = command.run(parser, options)
   return status
 

@@ -13,9 +13,9 @@ import functools
 import itertools
 from typing import NamedTuple
 
-from . import conflicts, trial
+from . import by_level, conflicts, trial
 from ..layers import group_of
-from .propagation import Origin, Propagation
+from .propagation import Move, Origin, Propagation
 
 # The name of a group, and the dimension that was said to be split.
 Item = tuple[str, int]
@@ -96,7 +96,8 @@ def search(programs: Sequence[Program], items: Sequence[Item],
   of a few levels, as long as that helps.
   """
   start = {item: own(programs, item) for item in items}
-  moved = functools.partial(_moved, programs, prices={})
+  by_program = [by_level.ByLevel(program.data).moved for program in programs]
+  moved = functools.partial(_moved, programs, by_program, prices={})
   price = functools.cache(lambda priorities: Tried(
       moved(dict(priorities)),
       sum(start[item] != level for item, level in priorities), priorities))
@@ -133,19 +134,23 @@ def _orders(count: int) -> Iterator[tuple[int, ...]]:
 
 def moved_without_priorities(programs: Sequence[Program]) -> int:
   """The bytes moved without any priority."""
-  return _moved(programs, collections.defaultdict(int), {})
+  return _moved(programs,
+                [functools.partial(trial.moved, p.data) for p in programs],
+                collections.defaultdict(int), {})
 
 
-def _moved(programs: Sequence[Program], levels: Priorities,
-           prices: dict[tuple[int, ...], int]) -> int:
+def _moved(programs: Sequence[Program],
+           moves_of: Sequence[Callable[[trial.Priorities], tuple[Move, ...]]],
+           levels: Priorities, prices: dict[tuple[int, ...], int]) -> int:
   """The bytes that one device gets; what is in no levels stays.
 
   Args:
+    moves_of: each program with priorities.
     prices: by program and by the order of its annotations, which is all that
       priorities say; what is not there is added.
   """
   nbytes = 0
-  for number, (data, propagation) in enumerate(programs):
+  for number, (_, propagation) in enumerate(programs):
     order = []
     changed: dict[tuple[str, int], int] = {}
     for key, origin in propagation.origins.items():
@@ -158,7 +163,7 @@ def _moved(programs: Sequence[Program], levels: Priorities,
     ranks = {level: rank for rank, level in enumerate(sorted(set(order)))}
     price = (number, *(ranks[level] for level in order))
     if price not in prices:
-      moves = trial.moved(data, changed) if changed else propagation.moves
+      moves = moves_of[number](changed) if changed else propagation.moves
       prices[price] = sum(move.nbytes for move in moves)
     nbytes += prices[price]
   return nbytes

@@ -1,0 +1,151 @@
+"""Prices many orders of a program's annotations, level by level.
+
+Shardy propagates the annotations of a priority, and then those of the next one
+from where it came to. Where it came to is kept here, for all orders that begin
+so, or that begin otherwise and come to the same shardings.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable
+import contextlib
+from typing import Any, Optional
+
+from ..stablehlo import dialects, functions
+from ..stablehlo.functions import ARGUMENTS, RESULTS
+from ..stablehlo.mlir import ir, sdy
+from . import reader, trial
+from .propagation import Move
+
+# Of arguments, results and operations, in order.
+_Shardings = tuple[Optional[ir.Attribute], ...]
+# A dimension, by the place of its sharding in these.
+_Dim = tuple[int, int]
+
+
+class ByLevel:
+  """Finds what Shardy would move in a program with many priorities.
+
+  With the first it has Shardy's whole pass do so, too: if that comes to
+  others, it is asked always.
+  """
+
+  def __init__(self, program: bytes):
+    self._program = program
+    self._module = reader.parse(program)
+    reader.import_it(self._module)
+    self._is_exact: Optional[bool] = None
+    self._reached: dict[tuple[_Shardings, frozenset[_Dim]], _Shardings] = {}
+    self._moves: dict[_Shardings, tuple[Move, ...]] = {}
+    self._objects: dict[Optional[ir.Attribute], Optional[ir.Attribute]] = {}
+    # As the program has them: shardings with the dimensions, and priorities.
+    self._own: dict[_Dim, sdy.DimensionShardingAttr] = {}
+    with dialects.scope(self._module):
+      self._axes = list(reader.mesh_of(self._module))
+      self._start = tuple(
+          one if one is None or not dialects.is_a(one, sdy.TensorShardingAttr)
+          else self._held_back(place, sdy.TensorShardingAttr(one))
+          for place, one in enumerate(self._read()))
+
+  def moved(self, priorities: trial.Priorities) -> tuple[Move, ...]:
+    """As `trial.moved` with priorities of arguments alone."""
+    if self._is_exact:
+      return self._moved(priorities)
+    whole = trial.moved(self._program, priorities)
+    if self._is_exact is None:
+      self._is_exact = False
+      with contextlib.suppress(ValueError):  # Other operations than before.
+        self._is_exact = whole == self._moved(priorities)
+    return whole
+
+  def _moved(self, priorities: trial.Priorities) -> tuple[Move, ...]:
+    levels: dict[int, set[_Dim]] = collections.defaultdict(set)
+    for (place, n), dim in self._own.items():
+      level = priorities.get((f'input: {place}', n), dim.priority or 0)
+      levels[level].add((place, n))
+    state = self._start
+    with dialects.scope(self._module):
+      for _, dims in sorted(levels.items()):
+        step = state, frozenset(dims)
+        if step not in self._reached:
+          self._write(state, dims)
+          reader.run_propagation(self._module)
+          self._reached[step] = self._read()
+        state = self._reached[step]
+      if state not in self._moves:
+        self._write(state, ())
+        self._moves[state] = reader.planned(self._module.operation.clone())
+    return self._moves[state]
+
+  def _held_back(self, place: int,
+                 sharding: sdy.TensorShardingAttr) -> ir.Attribute:
+    """Keeps a sharding's dimensions; none is split before its level."""
+    dims = [*map(sdy.DimensionShardingAttr, sharding.dimension_shardings)]
+    self._own.update({(place, n): dim for n, dim in enumerate(dims)})
+    axes = [*sharding.replicated_axes, *(a for dim in dims for a in dim.axes)]
+    return sdy.TensorShardingAttr.get(
+        sharding.mesh_or_ref,
+        [sdy.DimensionShardingAttr.get([], True) for _ in dims],
+        sorted(axes, key=self._in_mesh))
+
+  def _in_mesh(self, axis: ir.Attribute) -> tuple[int, int]:
+    reference = sdy.AxisRefAttr(axis)
+    sub = reference.sub_axis_info
+    return (self._axes.index(reference.name),
+            0 if sub is None else sdy.SubAxisInfoAttr(sub).pre_size)
+
+  def _come(self, place: int, sharding: ir.Attribute,
+            numbers: Iterable[int]) -> ir.Attribute:
+    """A sharding with dimensions whose level it is."""
+    before = sdy.TensorShardingAttr(sharding)
+    dims, axes = [*before.dimension_shardings], []
+    for n in numbers:
+      own = self._own[place, n]
+      dims[n] = sdy.DimensionShardingAttr.get(list(own.axes), own.is_closed)
+      axes += own.axes
+    return sdy.TensorShardingAttr.get(
+        before.mesh_or_ref, dims,
+        [a for a in before.replicated_axes if a not in axes])
+
+  def _read(self) -> _Shardings:
+    main = functions.main_of(self._module)
+    found = [
+        given.get(reader.SHARDING)
+        for which in (ARGUMENTS, RESULTS)
+        for given in functions.attributes_of(main, which)
+    ]
+    for operation in dialects.operations_of(main):
+      attributes, name = operation.attributes, _attribute(operation)
+      found.append(attributes[name] if name in attributes else None)
+    return tuple(self._objects.setdefault(one, one) for one in found)
+
+  def _write(self, state: _Shardings, come: Iterable[_Dim]) -> None:
+    """Has the module be as it was after some levels, and dimensions come."""
+    by_place: dict[int, list[int]] = {}
+    for place, n in come:
+      by_place.setdefault(place, []).append(n)
+    rest = iter([
+        self._come(place, one, by_place[place]) if place in by_place else one
+        for place, one in enumerate(state)
+    ])
+    main = functions.main_of(self._module)
+    for which in (ARGUMENTS, RESULTS):
+      attributes = functions.attributes_of(main, which)
+      for given, one in zip(attributes, rest, strict=False):
+        _set(given, reader.SHARDING, one)
+      functions.set_attributes(main, which, attributes)
+    for operation, one in zip(dialects.operations_of(main), rest, strict=True):
+      _set(operation.attributes, _attribute(operation), one)
+
+
+def _attribute(operation: ir.Operation) -> str:
+  is_own = operation.name in (reader.EDGE, reader.CONSTRAINT)
+  return 'sharding' if is_own else reader.SHARDING
+
+
+def _set(attributes: Any, name: str, sharding: Optional[ir.Attribute]) -> None:
+  if sharding is not None:
+    attributes[name] = sharding
+  elif name in attributes:
+    del attributes[name]
