@@ -19,8 +19,8 @@ Programs count once each, however often they run: start the script with its
 training step, and leave out what is only to set it up. Parameters have the
 names that their modules give them; name others, such as batches, with
 torch_xla.shardy.name_tensors: what has no name is left as it is.
-xr.use_spmd(auto=True) is no row of its own: ahead of time libtpu partitions for
-one device then, without collectives.
+xr.use_spmd(auto=True) has no row: ahead of time libtpu gets programs for one
+device then.
 '''
 ENDS = {
     0: 'if priorities were found that move less',
