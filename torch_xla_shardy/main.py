@@ -27,11 +27,13 @@ not.
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
   """Runs a command line; returns its exit status."""
-  return status_of(lambda: _run(sys.argv[1:]
-                                if arguments is None else arguments))
+  if is_process := arguments is None:
+    gc.disable()
+  given = sys.argv[1:] if arguments is None else arguments
+  return status_of(lambda: _run(given, is_process))
 
 
-def _run(arguments: Sequence[str]) -> int:
+def _run(arguments: Sequence[str], is_process: bool) -> int:
   name, *rest = arguments or ['']
   if name in ('-h', '--help'):
     _all().print_help()
@@ -51,10 +53,10 @@ def _run(arguments: Sequence[str]) -> int:
   options = parser.parse(rest)
   for variable, value in getattr(module, 'ENVIRONMENT', {}).items():
     os.environ.setdefault(variable, value)
-  gc.disable()  # What is imported stays, and forks of it share its memory.
   command = importlib.import_module(module.IMPLEMENTATION)
-  gc.freeze()
-  gc.enable()
+  if is_process:  # What was imported stays, and forks share its memory.
+    gc.freeze()
+    gc.enable()
   status: int = command.run(parser, options)
   return status
 

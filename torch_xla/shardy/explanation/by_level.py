@@ -8,7 +8,7 @@ so, or that begin otherwise and come to the same shardings.
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 import contextlib
 from typing import Any, Optional
 
@@ -27,8 +27,8 @@ _Dim = tuple[int, int]
 class ByLevel:
   """Finds what Shardy would move in a program with many priorities.
 
-  With the first it has Shardy's whole pass do so, too: if that comes to
-  others, it is asked always.
+  With the first that have two levels it has Shardy's whole pass do so, too: if
+  that comes to others, it is asked always.
   """
 
   def __init__(self, program: bytes):
@@ -42,7 +42,6 @@ class ByLevel:
     # As the program has them: shardings with the dimensions, and priorities.
     self._own: dict[_Dim, sdy.DimensionShardingAttr] = {}
     with dialects.scope(self._module):
-      self._axes = list(reader.mesh_of(self._module))
       self._start = tuple(
           one if one is None or not dialects.is_a(one, sdy.TensorShardingAttr)
           else self._held_back(place, sdy.TensorShardingAttr(one))
@@ -54,9 +53,11 @@ class ByLevel:
       return self._moved(priorities)
     whole = trial.moved(self._program, priorities)
     if self._is_exact is None:
-      self._is_exact = False
+      is_same = False
       with contextlib.suppress(ValueError):  # Other operations than before.
-        self._is_exact = whole == self._moved(priorities)
+        is_same = whole == self._moved(priorities)
+      if len(self._reached) > 1 or not is_same:  # A level after another.
+        self._is_exact = is_same
     return whole
 
   def _moved(self, priorities: trial.Priorities) -> tuple[Move, ...]:
@@ -83,17 +84,10 @@ class ByLevel:
     """Keeps a sharding's dimensions; none is split before its level."""
     dims = [*map(sdy.DimensionShardingAttr, sharding.dimension_shardings)]
     self._own.update({(place, n): dim for n, dim in enumerate(dims)})
-    axes = [*sharding.replicated_axes, *(a for dim in dims for a in dim.axes)]
+    closed = sdy.DimensionShardingAttr.get([], True)
     return sdy.TensorShardingAttr.get(
-        sharding.mesh_or_ref,
-        [sdy.DimensionShardingAttr.get([], True) for _ in dims],
-        sorted(axes, key=self._in_mesh))
-
-  def _in_mesh(self, axis: ir.Attribute) -> tuple[int, int]:
-    reference = sdy.AxisRefAttr(axis)
-    sub = reference.sub_axis_info
-    return (self._axes.index(reference.name),
-            0 if sub is None else sdy.SubAxisInfoAttr(sub).pre_size)
+        sharding.mesh_or_ref, [closed] * len(dims),
+        [*sharding.replicated_axes, *(a for dim in dims for a in dim.axes)])
 
   def _come(self, place: int, sharding: ir.Attribute,
             numbers: Iterable[int]) -> ir.Attribute:
@@ -109,15 +103,10 @@ class ByLevel:
         [a for a in before.replicated_axes if a not in axes])
 
   def _read(self) -> _Shardings:
-    main = functions.main_of(self._module)
     found = [
-        given.get(reader.SHARDING)
-        for which in (ARGUMENTS, RESULTS)
-        for given in functions.attributes_of(main, which)
+        attributes[name] if name in attributes else None
+        for attributes, name in self._holders()
     ]
-    for operation in dialects.operations_of(main):
-      attributes, name = operation.attributes, _attribute(operation)
-      found.append(attributes[name] if name in attributes else None)
     return tuple(self._objects.setdefault(one, one) for one in found)
 
   def _write(self, state: _Shardings, come: Iterable[_Dim]) -> None:
@@ -125,27 +114,22 @@ class ByLevel:
     by_place: dict[int, list[int]] = {}
     for place, n in come:
       by_place.setdefault(place, []).append(n)
-    rest = iter([
-        self._come(place, one, by_place[place]) if place in by_place else one
-        for place, one in enumerate(state)
-    ])
+    for place, ((attributes, name),
+                one) in enumerate(zip(self._holders(), state, strict=True)):
+      if place in by_place:
+        attributes[name] = self._come(place, one, by_place[place])
+      elif one is not None:
+        attributes[name] = one
+      elif name in attributes:
+        del attributes[name]
+
+  def _holders(self) -> Iterator[tuple[Any, str]]:
+    """Where shardings are: attributes, which may be changed, and a name."""
     main = functions.main_of(self._module)
     for which in (ARGUMENTS, RESULTS):
       attributes = functions.attributes_of(main, which)
-      for given, one in zip(attributes, rest, strict=False):
-        _set(given, reader.SHARDING, one)
+      yield from ((given, reader.SHARDING) for given in attributes)
       functions.set_attributes(main, which, attributes)
-    for operation, one in zip(dialects.operations_of(main), rest, strict=True):
-      _set(operation.attributes, _attribute(operation), one)
-
-
-def _attribute(operation: ir.Operation) -> str:
-  is_own = operation.name in (reader.EDGE, reader.CONSTRAINT)
-  return 'sharding' if is_own else reader.SHARDING
-
-
-def _set(attributes: Any, name: str, sharding: Optional[ir.Attribute]) -> None:
-  if sharding is not None:
-    attributes[name] = sharding
-  elif name in attributes:
-    del attributes[name]
+    for operation in dialects.operations_of(main):
+      is_own = operation.name in (reader.EDGE, reader.CONSTRAINT)
+      yield operation.attributes, 'sharding' if is_own else reader.SHARDING
