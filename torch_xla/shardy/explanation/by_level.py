@@ -14,12 +14,12 @@ from typing import Any, Optional
 
 from ..stablehlo import dialects, functions
 from ..stablehlo.functions import ARGUMENTS, RESULTS
-from ..stablehlo.mlir import ir, sdy
+from ..stablehlo.mlir import sdy
 from . import reader, trial
 from .propagation import Move
 
 # Of arguments, results and operations, in order.
-_Shardings = tuple[Optional[ir.Attribute], ...]
+_Shardings = tuple[Any, ...]
 # A dimension, by the place of its sharding in these.
 _Dim = tuple[int, int]
 
@@ -38,7 +38,7 @@ class ByLevel:
     self._is_exact: Optional[bool] = None
     self._reached: dict[tuple[_Shardings, frozenset[_Dim]], _Shardings] = {}
     self._moves: dict[_Shardings, tuple[Move, ...]] = {}
-    self._objects: dict[Optional[ir.Attribute], Optional[ir.Attribute]] = {}
+    self._objects: dict[Any, Any] = {}
     # As the program has them: shardings with the dimensions, and priorities.
     self._own: dict[_Dim, sdy.DimensionShardingAttr] = {}
     with dialects.scope(self._module):
@@ -76,11 +76,11 @@ class ByLevel:
         state = self._reached[step]
       if state not in self._moves:
         self._write(state, ())
-        self._moves[state] = reader.planned(self._module.operation.clone())
+        copy: Any = self._module.operation.clone()
+        self._moves[state] = reader.planned(copy)
     return self._moves[state]
 
-  def _held_back(self, place: int,
-                 sharding: sdy.TensorShardingAttr) -> ir.Attribute:
+  def _held_back(self, place: int, sharding: sdy.TensorShardingAttr) -> Any:
     """Keeps a sharding's dimensions; none is split before its level."""
     dims = [*map(sdy.DimensionShardingAttr, sharding.dimension_shardings)]
     self._own.update({(place, n): dim for n, dim in enumerate(dims)})
@@ -89,8 +89,7 @@ class ByLevel:
         sharding.mesh_or_ref, [closed] * len(dims),
         [*sharding.replicated_axes, *(a for dim in dims for a in dim.axes)])
 
-  def _come(self, place: int, sharding: ir.Attribute,
-            numbers: Iterable[int]) -> ir.Attribute:
+  def _come(self, place: int, sharding: Any, numbers: Iterable[int]) -> Any:
     """A sharding with dimensions whose level it is."""
     before = sdy.TensorShardingAttr(sharding)
     dims, axes = [*before.dimension_shardings], []
