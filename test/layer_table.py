@@ -70,8 +70,9 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
              'hlo', 'layers', 'mode', 'operation_names', 'process_environment',
              'progress', 'script_names', 'sharding', 'tensor_names',
              'torch_xla_shardy', 'web_page'), ()),
-    'suggested_priorities': (('torch_xla_shardy',),
-                             ('aot', 'errors', 'explanation', 'gate', 'mode')),
+    'suggested_priorities': (
+        ('torch_xla_shardy',), ('aot', 'errors', 'explanation', 'gate', 'mode',
+                                'stablehlo')),
     'torch_xla_conformance': (
         ('ended_process', 'gate', 'hlo', 'late_module', 'mode', 'sharding',
          'stablehlo', 'torch_xla_shardy', 'web_page'), ('cache', 'door')),

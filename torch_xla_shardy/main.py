@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 import difflib
+import gc
 import importlib
 import importlib.util
 import os
@@ -26,11 +27,13 @@ not.
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
   """Runs a command line; returns its exit status."""
-  return status_of(lambda: _run(sys.argv[1:]
-                                if arguments is None else arguments))
+  if is_process := arguments is None:
+    gc.disable()
+  given = sys.argv[1:] if arguments is None else arguments
+  return status_of(lambda: _run(given, is_process))
 
 
-def _run(arguments: Sequence[str]) -> int:
+def _run(arguments: Sequence[str], is_process: bool) -> int:
   name, *rest = arguments or ['']
   if name in ('-h', '--help'):
     _all().print_help()
@@ -51,6 +54,9 @@ def _run(arguments: Sequence[str]) -> int:
   for variable, value in getattr(module, 'ENVIRONMENT', {}).items():
     os.environ.setdefault(variable, value)
   command = importlib.import_module(module.IMPLEMENTATION)
+  if is_process:  # What was imported stays, and forks share its memory.
+    gc.freeze()
+    gc.enable()
   status: int = command.run(parser, options)
   return status
 

@@ -19,6 +19,8 @@ Programs count once each, however often they run: start the script with its
 training step, and leave out what is only to set it up. Parameters have the
 names that their modules give them, other marked tensors that of the line, unless
 torch_xla.shardy.name_tensors names them; what has no name is left as it is.
+xr.use_spmd(auto=True) has no row: ahead of time libtpu gets programs for one
+device then.
 '''
 ENDS = {
     0: 'if priorities were found that move less',
@@ -32,8 +34,8 @@ _UNITS = {'': 1, 's': 1, 'm': 60, 'h': 3600}
 def add_options(parser: Parser) -> None:
   parser.option(
       '--budget', 'TIME',
-      'for the search, without runs of the script: 90, 90s, 10m (60)', _seconds,
-      60)
+      'CPU time for the search, without runs of the script: 90, 90s, 10m (60)',
+      _seconds, 60)
   parser.option('--best', 'N', 'how many are compiled and run (3)', positive, 3)
   parser.option(
       '--topology', 'NAME', 'compile for these TPUs, ahead of time, and show '

@@ -16,7 +16,7 @@ pytest.importorskip('jaxlib', reason='needs jaxlib: MLIR')
 from small_programs import explained_of, T
 from torch_xla.distributed.spmd import policy
 from torch_xla.shardy import explanation
-from torch_xla.shardy.explanation import search, suggestion
+from torch_xla.shardy.explanation import by_level, search, suggestion, trial
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
 _SETTINGS = dict(PJRT_DEVICE='CPU', CPU_NUM_DEVICES='8', XLA_USE_SHARDY='1')
@@ -49,6 +49,20 @@ def test_all_orders_of_two():
   _, other = _tried('{"x"}p1, {}', '{}, {"x"}p0')
   assert (other[0].nbytes, other[0].changed) == (best.nbytes, 0)
   assert search.best_of(other, 3) == []
+
+
+def test_level_by_level_is_as_the_whole_pass():
+  constrained = _THREE_TO_ONE.replace('%1, %b', '%c, %b').replace(
+      '%2 =', f"""%c = sdy.sharding_constraint %1
+      <@mesh, [{{"y"}}p1, {{}}]> : {T}
+  %2 =""")
+  program = explained_of(constrained, '{"x"}p0, {"y":(1)2}p2',
+                         '{?}, {"x"}p1').program
+  levels = by_level.ByLevel(program)
+  for a, b, c in itertools.product(range(3), repeat=3):
+    said = {('input: 0', 0): a, ('input: 0', 1): b, ('input: 1', 1): c}
+    assert levels.moved(said) == trial.moved(program, said)
+  assert levels._is_exact
 
 
 def test_what_has_no_name_is_passed_by_on_both_sides():

@@ -28,7 +28,7 @@ _WITHOUT_DEAD = 'builtin.module(trivial-dce)'
 SHARDING = 'sdy.sharding'
 _ORIGIN, _ORIGINS = 'sdy.sharding_origin_name', 'sdy.sharding_origins'
 _CALL = 'func.call'
-_EDGE, _CONSTRAINT = 'sdy.data_flow_edge', 'sdy.sharding_constraint'
+EDGE, CONSTRAINT = 'sdy.data_flow_edge', 'sdy.sharding_constraint'
 _STEP = re.compile(r'step-(\d+)|'
                    r'\{"([^"]+)" = (operand|result)-(\d+) -> \[(.*?)\]\}')
 _PLACE = re.compile(r'(operand|result)-(\d+)')
@@ -85,14 +85,14 @@ def propagate(module: ir.Module,
   Raises:
     ProgramTextError: Shardy does not take it, or it has no mesh.
   """
-  dialects.run(_IMPORT, module, 'cannot import the program for Shardy')
+  import_it(module)
   with dialects.scope(module):
     origins = _origins(module, names)
-  _propagate(module, is_told)
+  run_propagation(module, is_told)
   with dialects.scope(module):
     main = functions.main_of(module)
     reader = _Reader(main, names, origins)
-    propagation = reader.read(_mesh(module))
+    propagation = reader.read(mesh_of(module))
     if not is_told:
       propagation = infer_origins.inferred(propagation, reader.annotated())
   return dataclasses.replace(
@@ -108,8 +108,8 @@ def split(module: ir.Module) -> tuple[Tensor, ...]:
   Raises:
     ProgramTextError: as `propagate`.
   """
-  dialects.run(_IMPORT, module, 'cannot import the program for Shardy')
-  _propagate(module, False)
+  import_it(module)
+  run_propagation(module)
   return as_it_is(module, is_named=False)
 
 
@@ -119,10 +119,15 @@ def moved(module: ir.Module) -> tuple[Move, ...]:
   Raises:
     ProgramTextError: as `propagate`.
   """
-  dialects.run(_IMPORT, module, 'cannot import the program for Shardy')
-  _propagate(module, False)
+  import_it(module)
+  run_propagation(module)
+  return planned(module)
+
+
+def planned(module: ir.Module) -> tuple[Move, ...]:
+  """The collectives of a module after propagation, which is changed."""
   with dialects.scope(module):
-    empty = Propagation(_mesh(module), {}, (), ())
+    empty = Propagation(mesh_of(module), {}, (), ())
   return moves.planned_collectives(module, functions.main_of(module), {},
                                    _local(empty))
 
@@ -144,7 +149,11 @@ def as_it_is(module: ir.Module, is_named: bool) -> tuple[Tensor, ...]:
     return _Reader(functions.main_of(module), {}, {}, is_named).tensors()
 
 
-def _propagate(module: ir.Module, is_told: bool) -> None:
+def import_it(module: ir.Module) -> None:
+  dialects.run(_IMPORT, module, 'cannot import the program for Shardy')
+
+
+def run_propagation(module: ir.Module, is_told: bool = False) -> None:
   dialects.run(
       _PROPAGATE.format(str(is_told).lower()), module, 'cannot propagate')
 
@@ -156,7 +165,7 @@ def _local(
 
 def constraints_of(module: ir.Module) -> list[ir.Operation]:
   """The constraints of a module, in the order in which Shardy counts them."""
-  return [o for o in dialects.operations_of(module) if o.name == _CONSTRAINT]
+  return [o for o in dialects.operations_of(module) if o.name == CONSTRAINT]
 
 
 def named(main: ir.Operation) -> Iterator[tuple[str, str, ir.Operation]]:
@@ -168,7 +177,7 @@ def named(main: ir.Operation) -> Iterator[tuple[str, str, ir.Operation]]:
   made_at = functools.cache(lambda text: (module_of(text), _where(text)))
   for operation in _operations(main):
     module, where = made_at(str(operation.location))
-    if operation.name not in (_EDGE, _CONSTRAINT):
+    if operation.name not in (EDGE, CONSTRAINT):
       counts[module] += 1
     name = f'{operation.name.partition(".")[2]}.{counts[module]}'
     yield _of_module(name, module), where, operation
@@ -178,7 +187,7 @@ def _operations(main: ir.Operation) -> list[ir.Operation]:
   return dialects.operations_of(main)[:-1]  # Without itself.
 
 
-def _mesh(module: ir.Module) -> dict[str, int]:
+def mesh_of(module: ir.Module) -> dict[str, int]:
   meshes = [o for o in module.body.operations if o.operation.name == 'sdy.mesh']
   if len(meshes) != 1:
     raise dialects.ProgramTextError(
@@ -295,7 +304,7 @@ class _Reader:
     tensors = self.tensors()
     operations_read: list[Operation] = []
     for _, _, operation in self._named:
-      read = None if operation.name == _EDGE else self._operation(operation)
+      read = None if operation.name == EDGE else self._operation(operation)
       if read is not None:
         if len(operation.results):
           self.operations[operation.results[0]] = len(operations_read)
@@ -342,11 +351,11 @@ class _Reader:
                    operation: ir.Operation) -> None:
     attributes = dict(operation.attributes.items())
     origins = attributes.get(_ORIGINS)
-    if operation.name == _EDGE:
+    if operation.name == EDGE:
       self._lay_out(operation.operands[0], operation.results[0],
                     attributes.get('sharding'), origins)
       return
-    if operation.name == _CONSTRAINT:
+    if operation.name == CONSTRAINT:
       own = ir.StringAttr(
           attributes[_ORIGIN]).value if _ORIGIN in attributes else ''
       origin = self._origins.get(own)

@@ -13,9 +13,9 @@ import functools
 import itertools
 from typing import NamedTuple
 
-from . import conflicts, trial
+from . import by_level, conflicts, trial
 from ..layers import group_of
-from .propagation import Origin, Propagation
+from .propagation import Move, Origin, Propagation
 
 # The name of a group, and the dimension that was said to be split.
 Item = tuple[str, int]
@@ -96,7 +96,8 @@ def search(programs: Sequence[Program], items: Sequence[Item],
   of a few levels, as long as that helps.
   """
   start = {item: own(programs, item) for item in items}
-  moved = functools.partial(_moved, programs, prices={})
+  moved = functools.partial(_moved, programs,
+                            [by_level.ByLevel(p.data).moved for p in programs])
   price = functools.cache(lambda priorities: Tried(
       moved(dict(priorities)),
       sum(start[item] != level for item, level in priorities), priorities))
@@ -133,20 +134,16 @@ def _orders(count: int) -> Iterator[tuple[int, ...]]:
 
 def moved_without_priorities(programs: Sequence[Program]) -> int:
   """The bytes moved without any priority."""
-  return _moved(programs, collections.defaultdict(int), {})
+  moves_of = [functools.partial(trial.moved, p.data) for p in programs]
+  return _moved(programs, moves_of, collections.defaultdict(int))
 
 
-def _moved(programs: Sequence[Program], levels: Priorities,
-           prices: dict[tuple[int, ...], int]) -> int:
-  """The bytes that one device gets; what is in no levels stays.
-
-  Args:
-    prices: by program and by the order of its annotations, which is all that
-      priorities say; what is not there is added.
-  """
+def _moved(programs: Sequence[Program],
+           moves_of: Sequence[Callable[[trial.Priorities], tuple[Move, ...]]],
+           levels: Priorities) -> int:
+  """The bytes that one device gets; what is in no levels stays."""
   nbytes = 0
-  for number, (data, propagation) in enumerate(programs):
-    order = []
+  for (_, propagation), moves_with in zip(programs, moves_of, strict=True):
     changed: dict[tuple[str, int], int] = {}
     for key, origin in propagation.origins.items():
       for dim, said in enumerate(origin.dims):
@@ -154,13 +151,8 @@ def _moved(programs: Sequence[Program], levels: Priorities,
           level = levels[group_of(origin.name), dim]
           if said.axes and (said.priority or 0) != level:
             changed[key, dim] = level
-        order.append(changed.get((key, dim), said.priority or 0))
-    ranks = {level: rank for rank, level in enumerate(sorted(set(order)))}
-    price = (number, *(ranks[level] for level in order))
-    if price not in prices:
-      moves = trial.moved(data, changed) if changed else propagation.moves
-      prices[price] = sum(move.nbytes for move in moves)
-    nbytes += prices[price]
+    moves = moves_with(changed) if changed else propagation.moves
+    nbytes += sum(move.nbytes for move in moves)
   return nbytes
 
 
