@@ -50,7 +50,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     'metrics': ((), ()),
     'policy': (
         ('annotate', 'bind', 'layers', 'mode', 'sharding', 'tensor_names'), ()),
-    'script_names': (('bind', 'door', 'hlo', 'tensor_names'), ()),
+    'script_names': (('bind', 'callers', 'door', 'hlo', 'tensor_names'), ()),
     'explanation': (
         ('annotate', 'bind', 'compile', 'door', 'hlo', 'mode',
          'operation_names', 'script_names', 'stablehlo', 'tensor_names',
@@ -63,8 +63,8 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ('callers', 'compile', 'door', 'hlo'), ('explanation', 'stablehlo')),
     'explained_script': (
         ('gate', 'torch_xla_shardy'), ('errors', 'explanation', 'guards')),
-    'exported_script': (
-        ('torch_xla_shardy',), ('errors', 'explanation', 'shardy')),
+    'exported_script': (('torch_xla_shardy',), ('errors', 'explanation',
+                                                'shardy', 'stablehlo')),
     '__main__': (('torch_xla_shardy',), ()),
     'aot': (('callers', 'compile', 'door', 'ended_process', 'errors', 'gate',
              'hlo', 'layers', 'mode', 'operation_names', 'process_environment',

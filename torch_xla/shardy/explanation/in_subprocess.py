@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 import contextlib
 import multiprocessing
+import signal
+import threading
 from typing import Optional, TypeVar
 
 T = TypeVar('T')
@@ -18,15 +20,20 @@ def run(job: Callable[[], T]) -> Optional[T]:
   """
   forks = multiprocessing.get_context('fork')
   hear, tell = forks.Pipe(duplex=False)
+  deliver = _delay_interrupts()
 
   def work() -> None:
     try:
+      deliver()
       tell.send((job(), None))
     except Exception as e:  # pylint: disable=broad-except
       tell.send((None, e))
 
   child = forks.Process(target=work)
-  child.start()
+  try:
+    child.start()
+  finally:
+    deliver()
   tell.close()
   result, error = None, None
   with hear, contextlib.suppress(EOFError):
@@ -38,3 +45,21 @@ def run(job: Callable[[], T]) -> Optional[T]:
     finally:
       del error  # A cycle: this frame, error, traceback.
   return result
+
+
+def _delay_interrupts() -> Callable[[], None]:
+  """Delays SIGINT until what is returned is called.
+
+  Python drops a KeyboardInterrupt that comes while the hooks of a fork run.
+  """
+  if threading.current_thread() is not threading.main_thread():
+    return lambda: None
+  delayed: list[int] = []
+  handler = signal.signal(signal.SIGINT, lambda *_: delayed.append(1))
+
+  def deliver() -> None:
+    signal.signal(signal.SIGINT, handler)
+    if delayed:
+      signal.raise_signal(signal.SIGINT)
+
+  return deliver
