@@ -7,6 +7,7 @@ from kinds import assert_right
 import pytest
 import torch
 import torch_xla
+import torch_xla.core.xla_model as xm
 import torch_xla.debug.metrics as met
 import torch_xla.distributed.spmd as xs
 
@@ -32,7 +33,8 @@ def test_layers_behind_a_compiled_function_take_one_program(mesh):
     head.zero_grad()
     met.clear_all()
     head(compiled(there)).square().mean().backward()
-    torch_xla.sync(wait=True)  # An execution is counted when it is over.
+    torch_xla.sync()
+    xm.wait_device_ops()  # An execution is counted when it is over.
     programs.append(met.metric_data('ExecuteReplicatedTime')[0])
   # The forward graph, what the backward graph gets and the head's gradients,
   # the backward graph.

@@ -63,7 +63,7 @@ def shardings_on(device: str) -> list[tuple[str, ...]]:
       runpy.run_path(
           str(ahead_of_time.SCRIPTS / 'audited.py'), run_name='__main__')
   return [
-      tuple(f'{t.name or t.instruction}: {t.spec} {t.sdy} {t.compiled} '
+      tuple(f'{t.instruction}: {t.spec} {t.sdy} {t.compiled} '
             f'{t.local_shape}'
             for t in record.tensors
             if t.parameter is not None)

@@ -29,7 +29,7 @@ def test_a_training_loop() -> None:
   assert (first.step, step.step, report.steps) == (0, 1, 3)
   assert (report.usual_step, report.usual_steps) == ((1,), 1)
   assert report.programs_after_warm_up == ()
-  assert step.called_from[0] == 'train.py:40 in main'
+  assert step.called_from[0] == 'train.py:42 in main'
   assert step.partitions == 8 and step.partitioner == 'gspmd'
   assert {(use.kind, use.axes) for use in step.collectives
          } == {('all-reduce', ('data',)), ('all-reduce', ('model',))}
