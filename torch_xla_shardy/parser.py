@@ -6,7 +6,9 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 import contextlib
 import difflib
+import functools
 import os
+import pkgutil
 import stat
 import sys
 import textwrap
@@ -192,20 +194,40 @@ class Parser(argparse.ArgumentParser):
 
 
 def _missing_module(name: str) -> str:
-  """The part that is missing of what `-m NAME` runs; imports nothing."""
-  path = [os.getcwd(), *sys.path]
-  parts = name.split('.')
-  for end in range(1, len(parts) + 2):
-    whole = '.'.join((*parts, '__main__')[:end])
-    spec = next(
-        (s for finder in sys.meta_path if (s := finder.find_spec(whole, path))),
-        None)
-    if spec is None:
-      return whole
-    if spec.submodule_search_locations is None:
-      return '' if end >= len(parts) else f'{whole}.{parts[end]}'
-    path = [*spec.submodule_search_locations]
+  """The part that is missing of what `-m NAME` runs; imports nothing.
+
+  Empty also where a package says by itself where its modules are.
+  """
+  parts = (*name.split('.'), '__main__')
+  folders: Sequence[str] = [os.getcwd(), *sys.path]
+  finds = [
+      functools.partial(f.find_spec, path=folders)
+      for f in sys.meta_path
+      if hasattr(f, 'find_spec')
+  ]
+  for end, part in enumerate(parts, 1):
+    if end > 1:  # A finder of sys.meta_path would import what is above.
+      finds = [f.find_spec for f in map(pkgutil.get_importer, folders) if f]
+    specs = [spec for find in finds if (spec := find(part))]
+    if not specs:
+      return '.'.join(parts[:end])
+    module = next((spec for spec in specs if spec.loader), None)
+    if module is None:  # A package without __init__.py, of several folders.
+      folders = [f for s in specs for f in s.submodule_search_locations or ()]
+    elif (places := module.submodule_search_locations) is None:
+      return '' if end >= len(parts) - 1 else '.'.join(parts[:end + 1])
+    elif _sets_path(module.origin):
+      return ''
+    else:
+      folders = places
   return ''
+
+
+def _sets_path(init: Optional[str]) -> bool:
+  if not (init and init.endswith('.py') and os.path.isfile(init)):
+    return True
+  with open(init, 'rb') as file:
+    return b'__path__' in file.read()
 
 
 def status_of(run: Callable[[], int]) -> int:

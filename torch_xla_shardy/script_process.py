@@ -16,7 +16,7 @@ _OWN = ('<frozen runpy>', runpy.__file__, os.path.dirname(__file__))
 _LONGEST = 200
 
 
-class _Left(SystemExit):
+class _Left(BaseException):
   """The end of a script by os._exit."""
 
 
@@ -70,7 +70,7 @@ def run(script: str, arguments: list[str], is_module: bool = False) -> Ended:
         runpy.run_module(script, run_name='__main__', alter_sys=True)
         if is_module else runpy.run_path(path, run_name='__main__'), '')
   except _Left as e:
-    return Ended({}, f'os._exit({e.code})')
+    return Ended({}, f'os._exit({e.args[0]})')
   except SystemExit as e:
     if isinstance(e.code, str):
       print(e.code, file=sys.stderr)

@@ -94,6 +94,19 @@ def test_wrong_usage(arguments: list[str], said: str,
   assert said in told and told.startswith('error: ') and told.count('\n') == 1
 
 
+@pytest.mark.parametrize('init', ['r/__init__.py', 'a/b/__init__.py', 'n'])
+def test_modules_below_folders_without_init(init: str, tmp_path: Path,
+                                            monkeypatch: pytest.MonkeyPatch):
+  """Nor is a package refused that says by itself where its modules are."""
+  for name in ('r/s/train.py', 'a/b/train.py', 'e/__init__.py', init):
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).touch()
+  (tmp_path / 'e/__init__.py').write_text('__path__ = [moved]')
+  monkeypatch.chdir(tmp_path)
+  for name in ('r.s.train', 'a.b.train', 'e.train'):
+    assert commands.parser('audit').parse(['-m', name]).script == name
+
+
 def test_what_follows_the_script_is_its_own():
   made = commands.parser('audit').parse(
       ['--tolerance', '2%', __file__, '--json', 'x', '-q'])

@@ -122,22 +122,29 @@ def test_a_sync_in_a_module():
 
 
 def _called() -> list[str]:
-  """The names that a record has for a marked tensor of no module."""
+  """A record's names of tensors of no module that one line marks."""
   import torch_xla
   import torch_xla.distributed.spmd as xs
   import torch_xla.runtime as xr
   from torch_xla.shardy import script_names
   xr.use_spmd()
   script_names.ScriptNames()
-  x = torch.ones(8, 8).to('xla')
-  xs.mark_sharding(x, xs.Mesh(np.arange(8), (8,), ('x',)), ('x', None))
-  out = x * 2
+  mesh = xs.Mesh(np.arange(8), (8,), ('x',))
+
+  def mark(t: torch.Tensor) -> torch.Tensor:
+    return xs.mark_sharding(t, mesh, ('x', None)).global_tensor
+
+  x, w = torch.ones(8, 8).to('xla'), torch.ones(8, 8).to('xla')
+  mark(x)
+  mark(w)
+  out = x * 2 + w
   torch_xla.sync()
   del out
   return [t.name for t in torch_xla.shardy.programs()[-1].tensors if t.spec]
 
 
 def test_a_tensor_of_no_module_has_the_line_of_its_mark():
-  name, = processes.call(_called, **environments.SHARDY).value
-  assert re.fullmatch(r'tensor marked at .*script_names_test.py:\d+ in _called',
-                      name)
+  names = processes.call(_called, **environments.SHARDY).value
+  for name, function in zip(sorted(names), ('mark', '_called'), strict=True):
+    assert re.fullmatch(
+        rf'tensor marked at .*script_names_test.py:\d+ in {function}', name)

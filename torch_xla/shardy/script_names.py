@@ -53,6 +53,8 @@ class ScriptNames:
     self._step = contextlib.ExitStack()
     # By the address of data, its name and dimensions, since the last sync.
     self._data: dict[int, tuple[str, tuple[int, ...]]] = {}
+    # That tensors have their names of, since the last sync.
+    self._marking_lines: set[str] = set()
     torch_xla._XLAC._set_ir_debug(True)
     _parameters()  # From here on they are noted.
     call, sync = torch.nn.Module.__call__, torch_xla._XLAC._xla_step_marker
@@ -79,15 +81,21 @@ class ScriptNames:
         kwargs['reset_scope'] = False
       sync(*args, **kwargs)
       self._data.clear()
+      self._marking_lines.clear()
 
     annotate = binder.annotate
+    callers = functools.cache(lambda: Callers(sys.path[0] if sys.path else '.'))
 
     def noted_annotate(place: Any, t: torch.Tensor, *args: Any,
                        **kwargs: Any) -> None:
       annotate(place, t, *args, **kwargs)
       if threading.current_thread() is threading.main_thread():
-        for line in Callers(sys.path[0]).now()[:1]:
-          tensor_names.note(t, f'tensor marked at {line}')
+        # Of a helper that marks several, who called it tells them apart.
+        for line in callers().now():
+          if line not in self._marking_lines:
+            self._marking_lines.add(line)
+            tensor_names.note(t, f'tensor marked at {line}')
+            break
 
     binder.annotate = noted_annotate  # type: ignore[method-assign]
     torch.nn.Module.__call__ = named_call  # type: ignore[method-assign]

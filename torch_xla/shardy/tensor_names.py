@@ -47,7 +47,9 @@ def note(tensor: torch.Tensor, name: str) -> None:
 
 
 def noted() -> list[tuple[torch.Tensor, str]]:
-  return list(_noted.items())
+  with contextlib.suppress(RuntimeError):  # Another thread notes one.
+    return list(_noted.items())
+  return []
 
 
 def names_of(tensors: Sequence[torch.Tensor]) -> tuple[str, ...]:

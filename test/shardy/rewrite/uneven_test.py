@@ -155,9 +155,11 @@ def test_what_shardy_is_asked():
       '0 : i64': 1, '1 : i64': 2, '2 : i64': 1}  # yapf: disable
   twin, padded_result = groups['1 : i64']
   by_name = {i.name: i for i in entry.instructions}
-  assert twin == asked.name and by_name[twin].opcode == 'parameter'
+  assert twin == asked.name and by_name[twin].opcode == 'broadcast'
+  scalar = by_name[names[asked.operand_ids[0]]]
+  assert scalar.opcode == 'parameter'
   assert list(
-      entry.program_shape.parameters) == [by_name['p'].shape, asked.shape]
+      entry.program_shape.parameters) == [by_name['p'].shape, scalar.shape]
   assert by_name[padded_result].opcode == 'pad'
   assert names[by_name[padded_result].operand_ids[0]] == 'n'
   assert groups['2 : i64'] == ['e']

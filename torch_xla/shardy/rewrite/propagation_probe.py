@@ -1,11 +1,12 @@
 """Probes how Shardy splits results that nobody placed: HLO, in place.
 
-The program keeps all that Shardy propagates through, and gives a parameter more
-in place of each result, in one sharding group with the result that it is for:
+The program keeps all that Shardy propagates through, and gives a parameter more,
+broadcast, in place of each result, in one sharding group with the result:
 
     before   ROOT t = (f32[10,6]) tuple(n)
     after    p = f32[16,8] pad(n, 0)
-             q = f32[16,8] parameter(1)
+             s = f32[] parameter(1)
+             q = f32[16,8] broadcast(s)
              g = () custom-call(p), target="xla.sdy.ShardingGroup", id=0
              h = () custom-call(q), target="xla.sdy.ShardingGroup", id=0
              ROOT t = (f32[16,8]) tuple(q)
@@ -13,7 +14,7 @@ in place of each result, in one sharding group with the result that it is for:
 Once Shardy is done nothing needs what is computed, so that nothing of it is
 compiled. Equal constants would not do: newer XLA makes one of them before
 Shardy propagates, and their groups one group. The padding is to multiples of
-all devices, as Shardy would not split the parameters unevenly either.
+all devices, as Shardy would not split the broadcasts unevenly either.
 """
 
 from __future__ import annotations
@@ -53,8 +54,10 @@ def make_probe(module: HloModuleProto, numbers: Iterable[int],
           num_devices * -(-size // num_devices) for size in dims_of(result))
       added += editor.padded(entry, result, even)
       result = added[-1]
-      probes.append(editor.parameter(entry, result.shape))
-      added += probes[-1], group_call(editor, entry, probes[-1].id, number)
+      scalar = editor.parameter(entry, array_shape.with_dims(result.shape, ()))
+      twin = editor.make(entry, 'broadcast', result.shape, [scalar.id])
+      probes.append(twin)
+      added += scalar, twin, group_call(editor, entry, twin.id, number)
     # It is alive as long as the group is.
     added.append(group_call(editor, entry, result.id, number))
   root = by_id[entry.root_id]

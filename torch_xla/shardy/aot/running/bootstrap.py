@@ -63,7 +63,7 @@ def _say_why_not(ending) -> int:
     return _NEVER_BEGAN
   if isinstance(ending, SystemExit):
     if isinstance(ending.code, int):
-      return ending.code
+      return _FAILED if ending.code == _NEVER_BEGAN else ending.code
     print(ending.code, file=sys.stderr)
   elif not isinstance(ending, KeyboardInterrupt):
     from torch_xla_shardy.script_process import traceback_of
