@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 import contextlib
 import difflib
-import functools
+from importlib.machinery import ModuleSpec
 import os
 import pkgutil
 import stat
@@ -200,8 +200,8 @@ def _missing_module(name: str) -> str:
   """
   parts = (*name.split('.'), '__main__')
   folders: Sequence[str] = [os.getcwd(), *sys.path]
-  finds = [
-      functools.partial(f.find_spec, path=folders)
+  finds: list[Callable[[str], Optional[ModuleSpec]]] = [
+      lambda part, f=f: f.find_spec(part, folders)  # type: ignore[misc]
       for f in sys.meta_path
       if hasattr(f, 'find_spec')
   ]
