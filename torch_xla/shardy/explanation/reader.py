@@ -92,7 +92,7 @@ def propagate(module: ir.Module,
   with dialects.scope(module):
     main = functions.main_of(module)
     reader = _Reader(main, names, origins)
-    propagation = reader.read(mesh_of(module))
+    propagation = reader.read(_mesh(module))
     if not is_told:
       propagation = infer_origins.inferred(propagation, reader.annotated())
   return dataclasses.replace(
@@ -127,7 +127,7 @@ def moved(module: ir.Module) -> tuple[Move, ...]:
 def planned(module: ir.Module) -> tuple[Move, ...]:
   """The collectives of a module after propagation, which is changed."""
   with dialects.scope(module):
-    empty = Propagation(mesh_of(module), {}, (), ())
+    empty = Propagation(_mesh(module), {}, (), ())
   return moves.planned_collectives(module, functions.main_of(module), {},
                                    _local(empty))
 
@@ -187,7 +187,7 @@ def _operations(main: ir.Operation) -> list[ir.Operation]:
   return dialects.operations_of(main)[:-1]  # Without itself.
 
 
-def mesh_of(module: ir.Module) -> dict[str, int]:
+def _mesh(module: ir.Module) -> dict[str, int]:
   meshes = [o for o in module.body.operations if o.operation.name == 'sdy.mesh']
   if len(meshes) != 1:
     raise dialects.ProgramTextError(

@@ -98,12 +98,9 @@ def _constrain(module: ir.Module, tensor: Tensor,
       block = operation.operation.block
       place = [o.operation for o in block.operations].index(operation)
       with ir.InsertionPoint(block.operations[place + 1]):
-        said = ir.Operation.create(
-            'sdy.sharding_constraint',
-            results=[operation.results[0].type],
-            operands=[operation.results[0]],
-            attributes={'sharding': sharding})
-      operation.results[0].replace_all_uses_except(said.result, said)
+        constraint = functions.constrain(operation.results[0], sharding)
+      operation.results[0].replace_all_uses_except(constraint.result,
+                                                   constraint)
 
 
 def _candidates(propagation: Propagation,

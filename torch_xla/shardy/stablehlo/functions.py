@@ -129,3 +129,12 @@ def names_of(operation: ir.Operation) -> list[str]:
   """The names of an operation's attributes."""
   attributes = operation.attributes
   return [attributes[n].name for n in range(len(attributes))]
+
+
+def constrain(value: ir.Value[ir.Type], sharding: ir.Attribute) -> ir.Operation:
+  """A constraint on a value, where operations are inserted now."""
+  return ir.Operation.create(
+      'sdy.sharding_constraint',
+      results=[value.type],
+      operands=[value],
+      attributes={'sharding': sharding})

@@ -22,7 +22,7 @@ from . import dialects
 from ..rewrite.extract import SHARDING_TARGET
 from ..sdy.manual import (AXES_ATTRIBUTE, BODY, IN_ATTRIBUTE, LEAVE_TARGET,
                           OUT_ATTRIBUTE)
-from .functions import (CUSTOM_CALL, entries_of, FRONTEND_ATTRIBUTES,
+from .functions import (constrain, CUSTOM_CALL, entries_of, FRONTEND_ATTRIBUTES,
                         functions_of, is_used, names_of, owner_of, returned_by,
                         SDY_ATTRIBUTE, target_of)
 from .mlir import ir, sdy
@@ -94,11 +94,7 @@ def _write_constraint(call: ir.Operation) -> None:
   sharding, = sdy.TensorShardingPerValueAttr(
       call.attributes[SDY_ATTRIBUTE]).shardings
   with ir.InsertionPoint(call), call.location:
-    constraint = ir.Operation.create(
-        'sdy.sharding_constraint',
-        results=[call.results[0].type],
-        operands=[call.operands[0]],
-        attributes={'sharding': sharding})
+    constraint = constrain(call.operands[0], sharding)
   call.results[0].replace_all_uses_with(constraint.result)
   call.erase()
 
